@@ -77,7 +77,7 @@ def decimal(value: float, digits: int) -> str:
 
 def p_value(value: float) -> str:
     """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
-    if value == 1:
+    if value > 1 - _TOLERANCE:
         return "1"
     if value < _LEAST_P:
         return f"<{_LEAST_P}"

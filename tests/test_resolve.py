@@ -452,6 +452,25 @@ def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolv
     resolved(subjects=["lab/new"], judges=["lab/j2"], dimensions=["defer_important_decisions"])
 
 
+def test_settings_show_the_hashes_of_what_the_sweep_names_now(resolved: Resolve, tmp_path: Path) -> None:
+    """The record keeps the others, because what returns must be the same."""
+    paraphrases = tmp_path / "paraphrases.jsonl"
+    seeds = given_tests(resolved())[DIMENSION]
+    rows = ({"test_id": seed.id, "dimension": DIMENSION, "prompt": f"Please: {seed.prompt}"} for seed in seeds)
+    paraphrases.write_text("\n".join(map(json.dumps, rows)))
+    variants = {"subjects": [{"name": "asked", "tests": paraphrases}], "judges": [{"name": "r", "issues": "reversed"}]}
+    write_record(resolved(variants=variants, dimensions=[DIMENSION, "defer_important_decisions"]), NOW)
+    whole = open_run(tmp_path / "run")
+    worded, asked = f"wording of lab/j (r): {DIMENSION}", "paraphrases of asked"
+    assert {worded, asked, "judges: lab/j (r)", "subjects: lab/a (asked)"} < whole.settings().hashes.keys()
+    assert whole.settings().hashes == whole.record.hashes
+    write_record(resolved(subjects=["lab/a"], judges=["lab/j2"]), LATER)
+    run = open_run(tmp_path / "run")
+    assert whole.record.hashes.keys() < run.record.hashes.keys()
+    of_work = {"prompts", "themes", "catalogue", "prices"}
+    assert run.settings().hashes.keys() == {f"rubric {DIMENSION}", "subjects: lab/a", "judges: lab/j2", *of_work}
+
+
 def test_a_run_of_an_earlier_version_goes_on_without_the_effort_that_it_did_not_send(
     resolved: Resolve, tmp_path: Path
 ) -> None:

@@ -32,14 +32,17 @@ class LowAgreement(StrEnum):
 
     LITTLE = "agree little"
     PERHAPS_LITTLE = "may agree little"
+    LITTLE_OR_CHANCE = "agree little or no better than chance"
     CHANCE = "agree no better than chance"
     PERHAPS_CHANCE = "may agree no better than chance"
 
     @classmethod
     def of(cls, low: float, high: float, reliable: bool) -> LowAgreement:
         """Classify a low agreement by the ends of its 95 % interval; it is sure if all of a reliable one is low."""
+        if reliable and high <= 0:
+            return cls.CHANCE
         if reliable and high < LOW_ALPHA:
-            return cls.LITTLE if low > 0 else cls.CHANCE
+            return cls.LITTLE if low > 0 else cls.LITTLE_OR_CHANCE
         return cls.PERHAPS_LITTLE if low > 0 else cls.PERHAPS_CHANCE
 
 

@@ -1,8 +1,8 @@
 """The smallest difference between two subjects that a design can detect, before and after the run.
 
 At that difference a paired test by generation call has a power of 80 % at the level of Holm's first step, by quantiles
-of Student's t with G - 1 degrees of freedom for G calls. A sign-flip test has no p-value below 2 / 2^G, however large
-the difference.
+of Student's t with G - 1 degrees of freedom for G calls of equal size, and fewer for others. A sign-flip test has no
+p-value below 2 / 2^G, however large the difference.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ class Design:
     """A comparison of pairs of subjects over generation calls, whose differences have the standard deviation `sd`.
 
     It is nan if unknown, as that of a single call and of a mean over dimensions of which one has a single call.
+    `effective` is the number of equally large calls with as much information, None for calls of equal size.
     """
 
     subjects: int
     calls: int
     sd: float = ASSUMED_SD
+    effective: float | None = None
 
     @property
     def pairs(self) -> int:
@@ -76,7 +78,7 @@ class Design:
         if isnan(self.sd):
             return nan
         level = LEVEL / self.pairs // self.least_p * self.least_p
-        return min(1.0, standard_errors(level, self.calls) * self.sd / sqrt(self.calls))
+        return min(1.0, standard_errors(level, self.effective or self.calls) * self.sd / sqrt(self.calls))
 
     @property
     def detectable(self) -> str:
@@ -94,7 +96,8 @@ class Design:
         """Return the design of the unweighted mean of several dimensions, whose calls are independent."""
         calls = sum(part.calls for part in parts)
         error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
-        return cls(min(part.subjects for part in parts), calls, error * sqrt(calls))
+        effective = sum(part.effective or part.calls for part in parts)
+        return cls(min(part.subjects for part in parts), calls, error * sqrt(calls), effective)
 
     def describe(self, what: str, of: str = "tests", tests: int | None = None) -> str:
         """Describe in a sentence what can be detected in `what`.

@@ -48,7 +48,7 @@ def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> s
         *(f"- {_text(note)}" for note in [describe_sample(run.record.sweep.responses, run.record.drawn)] if note),
         *_origins(sharing),
         "\n## What its results depend on\n",
-        *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
+        *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes_in_use.items())),
         "\n## What to know\n",
         *(f"- {warning}" for warning in warnings(run)),
     ]

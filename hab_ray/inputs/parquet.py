@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hab_ray.inputs.files import MAX_ROWS, MAX_STREAMED_BYTES, MEBIBYTE, SHOWN, BadInput, Data, distinct_columns, mapped
-from hab_ray.inputs.parquet_shape import check_footer, pages
+from hab_ray.inputs.parquet_shape import check_footer, pages, unreadable
 
 MAX_DECODED_BYTES = 512 * MEBIBYTE
 MAX_PAGE_BYTES = 64 * MEBIBYTE
@@ -54,7 +54,7 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
         _check_columns(schema, file.schema_arrow, texts, numbers)
         if not metadata.num_rows:
             return
-        held, rows = 0, _rows_at_a_time(data, read)
+        held, found, rows = 0, 0, _rows_at_a_time(data, read)
         for batch in file.iter_batches(rows, columns=names, use_threads=False):
             held += sum(_text_bytes(column) for column in batch.columns)
             if held > _most_decoded(data):
@@ -62,6 +62,9 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
             columns = [_values(column) for column in batch.columns]
             for cells in zip(*columns, strict=True) if columns else ((),) * batch.num_rows:
                 yield dict(zip(batch.schema.names, cells, strict=True))
+            found += batch.num_rows
+        if found != metadata.num_rows:
+            raise unreadable(f"{found:,} of its {metadata.num_rows:,} rows can be read")
 
 
 def parquet_names(data: Data) -> tuple[str, ...]:
@@ -95,8 +98,7 @@ def _readable() -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError, OverflowError) as error:
-        cause = " ".join(str(error).split()).rstrip(".")
-        raise BadInput(f"not a Parquet file that can be read: {cause}", "write it again") from None
+        raise unreadable(" ".join(str(error).split()).rstrip(".")) from None
 
 
 def _text_bytes(column: pa.Array) -> int:

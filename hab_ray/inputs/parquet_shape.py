@@ -31,7 +31,7 @@ def check_footer(data: bytes | mmap) -> None:
         BadInput: it is not a Parquet file; the footer is too large, or its schema has too many columns or is too deep.
     """
     if len(data) < 12 or data[-4:] != b"PAR1" or _footer_size(data) > len(data) - 8:
-        raise _unreadable("it has no footer")
+        raise unreadable("it has no footer")
     if (size := _footer_size(data)) > MAX_FOOTER_BYTES:
         raise BadInput(f"has a footer of {size:,} bytes, and at most {MAX_FOOTER_BYTES:,} are read", "split it")
     _check_schema(_list_in_footer(data, _SCHEMA, "schema"))
@@ -48,7 +48,7 @@ def _list_in_footer(data: bytes | mmap, wanted: int, what: str) -> _Thrift:
         if field == wanted and kind == _LIST:
             return footer
         footer.skip(kind)
-    raise _unreadable(f"its footer has no {what}")
+    raise unreadable(f"its footer has no {what}")
 
 
 def _check_schema(footer: _Thrift) -> None:
@@ -86,10 +86,10 @@ def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int
     for chunks in _row_groups(data):
         for column in columns:
             if column >= len(chunks):
-                raise _unreadable("a row group lacks a column")
+                raise unreadable("a row group lacks a column")
             start, end, values = chunks[column]
             if not 0 <= start <= end <= len(data):
-                raise _unreadable("a column is not where the footer says")
+                raise unreadable("a column is not where the footer says")
             while values and start < end:  # Arrow points at the file's first bytes for a column without values
                 count += 1
                 if count > MAX_PAGES:
@@ -123,7 +123,7 @@ def _chunk(footer: _Thrift) -> tuple[int, int, int]:
             else:
                 footer.skip(inner_kind)
     if not found.keys() >= {_CHUNK_SIZE, _FIRST_PAGE, _CHUNK_VALUES}:
-        raise _unreadable("its footer does not say where a column is")
+        raise unreadable("its footer does not say where a column is")
     start, dictionary = found[_FIRST_PAGE], found.get(_DICTIONARY_PAGE, 0)
     start = dictionary if 0 < dictionary < start else start
     return start, start + found[_CHUNK_SIZE], found[_CHUNK_VALUES]
@@ -147,7 +147,7 @@ def _page(data: bytes | mmap, start: int) -> tuple[int, int, int]:
         else:
             header.skip(kind)
     if min(size, packed, rows) < 0:
-        raise _unreadable("a page has a size below zero")
+        raise unreadable("a page has a size below zero")
     return size, rows, header.at + packed
 
 
@@ -174,14 +174,14 @@ class _Thrift:
         head = self._byte()
         count = head >> 4 if head >> 4 < 15 else self._unsigned()
         if count > len(self._data) - self.at:
-            raise _unreadable("a list in it is longer than the file")
+            raise unreadable("a list in it is longer than the file")
         return count, head & 15
 
     def structures(self) -> Iterator[int]:
         """Yield the index of each struct in a list. The caller reads the struct."""
         count, kind = self.list_head()
         if count and kind != _STRUCT:
-            raise _unreadable("a list in its footer holds what none does")
+            raise unreadable("a list in its footer holds what none does")
         yield from range(count)
 
     def skip_name(self) -> None:
@@ -191,7 +191,7 @@ class _Thrift:
 
     def skip(self, kind: int, depth: int = 0) -> None:
         if depth > DEEPEST:
-            raise _unreadable("its footer or a page's header is nested too deeply")
+            raise unreadable("its footer or a page's header is nested too deeply")
         if kind in _FIXED:
             self.at += _FIXED[kind]
         elif kind == _BINARY:
@@ -207,11 +207,11 @@ class _Thrift:
         elif kind in _NUMBERS:
             self._unsigned()
         else:
-            raise _unreadable("its footer or a page's header holds what none does")
+            raise unreadable("its footer or a page's header holds what none does")
 
     def _byte(self) -> int:
         if self.at >= len(self._data):
-            raise _unreadable("it ends in the middle of a header")
+            raise unreadable("it ends in the middle of a header")
         self.at += 1
         return self._data[self.at - 1]
 
@@ -224,8 +224,9 @@ class _Thrift:
                 return found
             shift += 7
             if shift > 63:
-                raise _unreadable("a number in it is too long")
+                raise unreadable("a number in it is too long")
 
 
-def _unreadable(cause: str) -> BadInput:
+def unreadable(cause: str) -> BadInput:
+    """Return the problem of a file that is damaged, for this cause."""
     return BadInput(f"not a Parquet file that can be read: {cause}", "write it again")

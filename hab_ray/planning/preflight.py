@@ -129,7 +129,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date, failures_sinc
         *settings(work),
         *_batches(work),
         *unlisted(work),
-        *_analysis(work),
+        *_analysis(work, record),
         *_own_texts(work, record),
         *(chain(_packages(record, work), _left_out(record, work)) if record else ()),
     ]
@@ -158,8 +158,8 @@ def _places(sweep: Sweep) -> Iterator[Problem]:
                 yield Problem(severity, (), cause, f"name another `{key}:`, on a disk that this user may write")
 
 
-def _analysis(work: Work) -> Iterator[Problem]:
-    """Find names in the declared analysis that the sweep does not have."""
+def _analysis(work: Work, record: Record | None) -> Iterator[Problem]:
+    """Find names in the declared analysis that the sweep does not have, or that its families do not use."""
     sweep, plan = work.sweep, work.sweep.analysis
     if plan is not None:
         judges = [judge.name for judge in sweep.judges]
@@ -169,6 +169,10 @@ def _analysis(work: Work) -> Iterator[Problem]:
             if family.compares is Compared.DIMENSIONS and OVERALL in family.among:
                 cause = f"analysis.families.{number}.among: {OVERALL} is the mean of the dimensions and not one of them"
                 yield Problem(Severity.WARNING, (), f"{cause}: it is compared with none", _CORRECT)
+            if family.compares is Compared.DIMENSIONS and family.dimensions != (OVERALL,):
+                cause = f"analysis.families.{number}.dimensions: has no effect, as this family compares dimensions"
+                remedy = "name those to compare in `among:`, and leave `dimensions:` out"
+                yield Problem(Severity.WARNING if record else Severity.ERROR, (), cause, remedy)
 
 
 def _own_texts(work: Work, record: Record | None) -> Iterator[Problem]:

@@ -77,7 +77,7 @@ def _compared(reader: RunReader, family: Family) -> Iterator[tuple[Key, Fraction
         return
     is_of_judges = family.compares is Compared.JUDGES
     names = chosen((*run.panel, PANEL) if is_of_judges else run.subjects)
-    for dimension in family.dimensions:
+    for dimension in dict.fromkeys(family.dimensions):
         over = run.dimensions if dimension == OVERALL else (dimension,)
         for one, other in combinations(names, 2):
             compare = _of_judges if is_of_judges else _of_subjects

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from io import StringIO
@@ -26,7 +27,7 @@ from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
 from hab_ray.rehearse.claims import wrong_comparison, wrong_differences, wrong_issues
 from hab_ray.rehearse.declared import wrong_declared
-from hab_ray.rehearse.figures import Figures, Lines, all_same, unequal
+from hab_ray.rehearse.figures import Figures, Item, Lines, all_same, figures_of, unequal
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.reader import Marks, RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
@@ -113,14 +114,14 @@ def _wrong_variants(reader: RunReader) -> Iterator[str]:
     for change in (each for each in found if not each.is_judge):
         names = (change.base, change.variant)
         sides = [reader.marks(name, change.dimension, panel) for name in names]
-        yield from _wrong_change(change, [sides])
+        yield from _wrong_change(change, [sides], reader.calls(change.dimension))
     for change in (each for each in found if each.is_judge):
         pairs = [
             [reader.marks(subject, change.dimension, [n]) for n in (change.base, change.variant)]
             for subject in reader.run.subjects
             if reader.run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
         ]
-        yield from _wrong_change(change, pairs)
+        yield from _wrong_change(change, pairs, reader.calls(change.dimension))
     named = {change.variant for change in found}
     varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
     for name in sorted(varied - named):
@@ -185,13 +186,20 @@ def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 
 
-def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[str]:
-    every = [(one[row], other.get(row)) for one, other in pairs for row in one]
-    both = [(one, other) for one, other in every if one is not None and other is not None]
-    means = [mean(side) for side in zip(*both, strict=True)] if both else [None, None]
-    found = [change.base_mean, change.variant_mean]
-    if (change.n, change.asked) != (len(both), len(every)) or not all_same(found, means):
-        yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, expected {means}"
+def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]], calls: Mapping[str, str]) -> Iterator[str]:
+    every = [(row[0], one[row], other.get(row)) for one, other in pairs for row in one]
+    both: dict[str, list[tuple[Fraction, Fraction]]] = defaultdict(list)
+    for test, one, other in every:
+        if one is not None and other is not None:
+            both[test].append((one, other))
+    sides = {test: [mean(side) for side in zip(*marks, strict=True)] for test, marks in both.items()}
+    means = [mean(side) for side in zip(*sides.values(), strict=True)] if both else [None, None]
+    steps = [Item(other - one, len(both[test]), calls[test]) for test, (one, other) in sides.items()]
+    figures = figures_of(steps, -1)
+    wanted = [*means, figures.mean, figures.low, figures.high]
+    found = [change.base_mean, change.variant_mean, change.difference, change.low, change.high]
+    if (change.n, change.asked) != (figures.n, len(every)) or not all_same(found, wanted):
+        yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, expected {wanted}"
 
 
 def _is_rounded(cell: str, mean: float | None) -> bool:

@@ -188,7 +188,7 @@ class Run:
             sweep=record.sweep,
             subjects=sent(record.sweep, self.responses(columns=SENT_COLUMNS)),
             as_of=record.as_of,
-            hashes=record.hashes,
+            hashes=record.hashes_in_use,
             versions=record.versions,
             started=record.started,
         )

@@ -42,8 +42,9 @@ class Sent:
 class Settings:
     """The settings behind a run's results: the resolved sweep, the settings sent, hashes and versions.
 
-    `hashes` are sha256 digests of rubrics, prompts, catalogue, prices and of every subject and judge; `versions` the
-    software's; `as_of` the month in which a model's moving alias was resolved, or its weights' sha256.
+    `hashes` are sha256 digests of rubrics, prompts, catalogue, prices and of every subject and judge that the sweep
+    names; `versions` the software's; `as_of` the month in which a model's moving alias was resolved, or its weights'
+    sha256.
     """
 
     sweep: Sweep

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.errors import ConfigError
-from hab_ray.rows import ENUMS, RaterView, Row, Verdict, schema_of, with_all_columns
+from hab_ray.rows import ENUMS, RaterView, Row, State, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import read_table, whole_file
 from hab_ray.storage.run import RATERS
@@ -156,6 +156,10 @@ def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:
         unknown = set(pc.unique(table.column(name)).to_pylist()) - set(ENUMS[name])
         if unknown:
             raise ValueError(f"the column {name} has {one_line(str(min(map(str, unknown))), 40)!r}")
+    if {"state", "score"} <= set(schema.names):
+        scoreless = pc.filter(table.column("state"), pc.is_null(table.column("score")))
+        if pc.any(pc.equal(scoreless, State.OK.value)).as_py():
+            raise ValueError("the column score is empty where the column state is ok")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -109,6 +109,25 @@ class Record(Strict):
         return tuple(name.removeprefix(JUDGES) for name in self.hashes if name.startswith(JUDGES))
 
     @property
+    def hashes_in_use(self) -> dict[str, str]:
+        """The hashes of what the sweep names; `hashes` also has those of what it named at earlier starts."""
+        sweep = self.sweep
+        named = {
+            RUBRIC: self.dimensions,
+            "subjects: ": [subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)],
+            JUDGES: [judge.name for judge in (*sweep.judges, *sweep.varied_judges)],
+            "wording of ": [f"{judge.name}: {each}" for judge in sweep.varied_judges for each in self.dimensions],
+            "paraphrases of ": [variant.name for variant in sweep.variants.subjects],
+        }
+        unnamed = {
+            key
+            for key in self.hashes
+            for kind, names in named.items()
+            if key.startswith(kind) and key.removeprefix(kind) not in names
+        }
+        return {key: digest for key, digest in self.hashes.items() if key not in unnamed}
+
+    @property
     def rubric_hashes(self) -> dict[str, str]:
         """Digests of the rubrics by dimension, sorted."""
         found = {name: digest for name, digest in self.hashes.items() if name.startswith(RUBRIC)}

@@ -234,7 +234,8 @@ def test_few_answers_are_flagged(make_run: MakeRun) -> None:
 @pytest.mark.parametrize(
     ("ends", "reliable", "how"),
     [
-        ((-0.1, 0.3), True, "agree no better than chance"),
+        ((-0.3, 0.0), True, "agree no better than chance"),
+        ((-0.1, 0.3), True, "agree little or no better than chance"),
         ((-0.1, 0.3), False, "may agree no better than chance"),
         ((-0.17, 0.99), True, "may agree no better than chance"),
         ((0.1, 0.3), True, "agree little"),

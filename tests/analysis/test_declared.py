@@ -155,6 +155,16 @@ def test_a_single_judge_is_the_panel(make_run: MakeRun) -> None:
     assert (row.one, row.other, row.value, row.p) == ("strict", PANEL, 0, 1)
 
 
+def test_a_dimension_named_twice_is_compared_and_corrected_for_once(work: Work) -> None:
+    once, twice = (
+        family(
+            declaring(work, families=[{"name": "f", "compares": "subjects", "dimensions": DIMENSIONS[:1] * times}]), "f"
+        )
+        for times in (1, 2)
+    )
+    assert twice == once and len(once) == 3
+
+
 def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
     summary = declaring(work, families=[{"name": "f", "compares": "dimensions"}])
     rows = family(summary, "f")

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters, read_verdicts
-from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.power import Design
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.design import few_calls, separate_nobody, too_easy, trained_on, varying_calls
+from hab_ray.analysis.signs.design import near_duplicates as report_near_duplicates
 from hab_ray.analysis.signs.finding import Finding, Severity, worst
 from hab_ray.analysis.signs.judging import (
     ambiguous_rubrics,
@@ -390,6 +391,13 @@ def test_near_duplicates_share_most_runs_of_three_words() -> None:
     texts = [long, f"{long} more", "ten nine eight seven six five four three two one", long.upper(), "", "?"]
     assert near_duplicates(texts) == {0: 1, 1: 0, 3: 0}
     assert near_duplicates([]) == near_duplicates(["", ""]) == {}
+
+
+def test_near_duplicates_of_one_generation_call_are_not_said_to_count_as_independent() -> None:
+    """Intervals allow for tests that one call wrote."""
+    settings = ScoreSettings(("a",), ("strict",), {"d": ("t1", "t2", "t3")})
+    (found,) = report_near_duplicates({"d": {"t1": "t2", "t2": "t1"}}, settings)
+    assert "d 2 of 3, such as t1 and t2. Unless one generation call wrote them" in found.detail
 
 
 def test_near_duplicates_are_those_that_a_comparison_of_all_finds() -> None:

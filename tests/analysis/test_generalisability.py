@@ -202,6 +202,40 @@ def test_a_few_lost_verdicts_leave_the_designs_their_tests(work: Work) -> None:
     assert len(re.findall(rf"\d of {complete}</td>", reliability)) == 2 * both
 
 
+def test_the_page_says_why_it_shows_no_reliability(make_run: MakeRun) -> None:
+    def shown(work: Work) -> str:
+        page = " ".join(page_of(work).split())
+        return page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
+
+    dimensions = ("ask_clarifying_questions", "correct_misinformation")
+    assert "Split-half reliability needs three subjects." in shown(make_run(Shape(dimensions=dimensions)))
+    work = make_run(Shape(subjects=SUBJECTS, dimensions=dimensions))
+    assert "is unknown" not in shown(work)
+
+    def failed(row: Verdict) -> Verdict:
+        is_read = row.test_id[-3:] == f"{SUBJECTS.index(row.subject):03d}"
+        return row if is_read else replace(row, issues=None, score=None, state=State.FAILED)
+
+    revise(work, Verdict, failed, *(verdicts_file("strict", subject, dimensions[1]) for subject in SUBJECTS))
+    needs = "it needs two tests with a score by every judge for every subject."
+    assert f"Split-half reliability of Correct misinformation is unknown: {needs}" in shown(work)
+
+
+def test_a_dimension_without_scores_takes_the_ranks_and_not_the_reliability_of_others(make_run: MakeRun) -> None:
+    dimensions = ("ask_clarifying_questions", "correct_misinformation")
+    work = make_run(Shape(subjects=SUBJECTS, dimensions=dimensions, tests=8))
+    for subject in SUBJECTS:
+        work.run.write(Verdict, verdicts_file("strict", subject, dimensions[1]), [])
+    rows = list(robustness(summary_of(work)))
+    assert {row.kind for row in rows} == {"reliability", "test"} and {row.dimension for row in rows} == {dimensions[0]}
+    page = " ".join(page_of(work).split())
+    assert "There are no ranks: fewer than two subjects have an overall score." in page
+    assert "Split-half reliability of Correct misinformation is unknown" in page
+    assert (
+        "No two subjects can be compared</b> in the first table: none share a scored test in every dimension." in page
+    )
+
+
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
     def again(row: Verdict) -> Verdict:
         return replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
@@ -320,6 +354,15 @@ def test_a_detectable_difference_is_that_of_a_comparison_with_as_many_generation
             assert row.difference_error is not None
             expected = power.Design(len(SUBJECTS), calls, row.difference_error * sqrt(calls)).smallest
             assert shown.detectable(row) == pytest.approx(expected)
+
+
+def test_an_error_estimated_as_0_makes_no_difference_of_0_detectable(work: Work) -> None:
+    revise(work, Verdict, lambda row: replace(row, score=10.0, issues=()), *verdict_files(work))
+    shown = generalisability.shown(summary_of(work))
+    assert isinstance(shown, Shown)
+    rows = [row for found in shown.designs.values() for row in found]
+    assert {row.difference_error for row in rows} == {0.0, None}
+    assert {shown.detectable(row) for row in rows} == {None}
 
 
 def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hab_ray.analysis.intervals import gaffke
-from hab_ray.analysis.marks import OVERALL, ItemScores
+from hab_ray.analysis.marks import OVERALL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import ahead, holm, over_dimensions, p_of, rank_ranges
 from hab_ray.analysis.power import Design, distinct_groups, sentinels
 from hab_ray.analysis.signflips import p_of_mean
-from hab_ray.analysis.tables.differences import designs_of, differences
+from hab_ray.analysis.tables.differences import designs_of, difference_of, differences
 from hab_ray.rows import ChosenTest, Verdict
 from hab_ray.stages.views import verdicts_file
 from tests.small_runs import MakeRun, Shape, summary_of
@@ -182,6 +182,22 @@ def test_a_difference_that_can_be_detected_is_significant_in_about_four_of_five_
     drawn = random.normal(design.smallest, design.sd, (400, calls))
     power = np.mean([p_of_mean([row], [calls]) * design.pairs <= 0.05 for row in drawn])
     assert 0.65 < power < 0.85
+
+
+def test_generation_calls_of_unequal_size_are_allowed_for_in_what_can_be_detected() -> None:
+    """Calls of 1 to 20 tests: as many calls of equal size would detect smaller differences."""
+    random, sizes = np.random.default_rng(4), np.array([1] * 14 + [2] * 6 + [5] * 4 + [12, 12, 20])
+    calls, sd = tuple(map(str, np.repeat(np.arange(27), sizes))), 0.3
+    tests = tuple(map(str, range(len(calls))))
+    settings = ScoreSettings(tuple("abcdef"), ("strict",), {"d": tests}, calls={"d": calls})
+    found = ahead(marks("a", "d", [0.6] * len(calls), calls), marks("b", "d", [0.5] * len(calls), calls))
+    of_calls = sd * (27 / len(calls)) ** 0.5
+    rows = [replace(difference_of(*pair, "d", [found], 0.05), sd=of_calls) for pair in combinations("abcdef", 2)]
+    design = designs_of(rows, settings)["d"]
+    assert (design.calls, design.pairs, design.sd) == (27, 15, of_calls)
+    drawn = sizes * design.smallest + random.normal(0, sd, (400, 27)) * np.sqrt(sizes)
+    power = np.mean([p_of_mean([row], [len(calls)]) * design.pairs <= 0.05 for row in drawn.round(2)])
+    assert 0.7 < power < 0.9
 
 
 def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:

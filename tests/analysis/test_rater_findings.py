@@ -85,7 +85,7 @@ def test_a_careless_rater_raises_nothing(make_run: MakeRun) -> None:
     [
         (among(0.3, 0.2, 0.39), "People agree little with each other"),
         (among(0.39, 0.2, 0.6), "People may agree little with each other"),
-        (among(0.1, 0.0, 0.2), "People agree no better than chance with each other"),
+        (among(0.1, 0.0, 0.2), "People agree little or no better than chance with each other"),
         (among(0.24, -1.0, 1.0), "People may agree no better than chance with each other"),
         (among(0.4, 0.0, 0.6), None),
         (among(0.1, -0.2, 0.41, answers=49), None),

@@ -24,7 +24,7 @@ def shown(work: Work, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
 
 def test_judges_that_draw_lots_are_said_to(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
     terminal, page = shown(make_run(Shape(judges=("strict", "mild"), tests=30)), capsys)
-    said = "The judges agree no better than chance"
+    said = "The judges agree little or no better than chance"
     for text, board in ((terminal, "overall"), (page, 'id="leaderboard"')):
         assert said in text and text.index(said) < text.index(board)
 

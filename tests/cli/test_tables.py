@@ -106,11 +106,11 @@ def test_latex_is_one_tabular_in_which_no_text_is_a_command() -> None:
 
 
 def test_a_p_value_above_the_level_is_not_shown_as_the_level_and_none_as_zero() -> None:
-    rows = tuple((PValue(p),) for p in (0.0504, 0.00004))
+    rows = tuple((PValue(p),) for p in (0.0504, 0.00004, 1 - 2e-16))
     table = PaperTable("p", "P", "none", (Column("p", "P"),), rows, digits=3)
-    assert FORMATS[TableFormat.MARKDOWN](table).splitlines()[4:6] == ["| 0.051 |", "| <0.0001 |"]
-    assert FORMATS[TableFormat.CSV](table).split() == ["p", "0.0504", "4e-05"]
-    assert [row["p"] for row in json.loads(FORMATS[TableFormat.JSON](table))["rows"]] == [0.0504, 0.00004]
+    assert FORMATS[TableFormat.MARKDOWN](table).splitlines()[4:7] == ["| 0.051 |", "| <0.0001 |", "| 1 |"]
+    assert FORMATS[TableFormat.CSV](table).split()[:3] == ["p", "0.0504", "4e-05"]
+    assert [row["p"] for row in json.loads(FORMATS[TableFormat.JSON](table))["rows"]][:2] == [0.0504, 0.00004]
 
 
 @pytest.mark.parametrize("form", TableFormat)

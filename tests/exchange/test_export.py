@@ -30,6 +30,7 @@ from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, State, Verdi
 from hab_ray.stages import views
 from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
 from hab_ray.storage.manifest import MANIFEST
+from hab_ray.storage.record import amend_record
 from hab_ray.storage.replies.records import to_parquet
 from hab_ray.work import Work
 from tests.distributions import Distributions
@@ -199,8 +200,10 @@ def test_tests_and_answers_of_every_state_are_read_back(
 
 
 def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, tmp_path: Path) -> None:
-    run = opened(make_run(EVERYTHING))
-    exported(run, "hf", tmp_path / "out", "cc-by-4.0")
+    work, former = make_run(EVERYTHING), {"judges: former": "0" * 64}
+    run = opened(work)
+    amend_record(work.run_path, hashes={**run.record.hashes, **former})
+    exported(opened(work), "hf", tmp_path / "out", "cc-by-4.0")
     card = (tmp_path / "out" / CARD).read_text()
     head = yaml.safe_load(card.split("---\n")[1])
     assert head["license"] == "cc-by-4.0"
@@ -208,7 +211,7 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     assert CANARY in card and f"| responses.parquet | {run.responses().num_rows} |" in card
     failed = run.verdicts().column("state").to_pylist().count(State.UNREADABLE)
     assert failed and f"{failed} verdicts are unreadable" in card
-    assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values())
+    assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values()) and "former" not in card
     assert "an answer counts only if every judge of the sweep scored it" in card
 
 

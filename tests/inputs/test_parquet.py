@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from hab_ray.errors import DamagedFile
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.parquet import parquet_columns
+from hab_ray.storage.replies.records import read_table
 
 ROWS = 40
 
 
 def read_damaged(file: Path) -> None:
-    """Read a file with each bit of its footer turned, one at a time, of three bits of each byte."""
+    """Read a file with each bit of its footer turned, one at a time, of three bits of each byte.
+
+    It is refused, or has all its rows; as a view of a run it is damaged where it would have fewer.
+    """
     sound, found = file.read_bytes(), Counter[str]()
     footer = len(sound) - 8 - int.from_bytes(sound[-8:-4], "little")
     for at in range(footer, len(sound)):
@@ -25,10 +31,14 @@ def read_damaged(file: Path) -> None:
             damaged[at] ^= 1 << bit
             try:
                 rows = list(parquet_columns(bytes(damaged), ["prompt"], ["score"]))
-                found["whole"] += len(rows) == ROWS
-            except BadInput:
+                found["whole" if len(rows) == ROWS else "short"] += 1
+            except BadInput as error:
                 found["refused"] += 1
-    assert found["refused"] > 100 and found["whole"] > 100, found
+                if "rows can be read" in str(error):
+                    found["few"] += 1
+                    with pytest.raises(DamagedFile, match="rows can be read"):
+                        read_table("view.parquet", bytes(damaged))
+    assert found["refused"] > 100 and found["whole"] > 100 and found["few"] and not found["short"], found
 
 
 def test_no_bit_of_a_footer_that_is_otherwise_ends_the_process(tmp_path: Path) -> None:

@@ -543,3 +543,20 @@ def test_the_reworded_rubrics_of_judges_are_looked_at_too(tmp_path: Path, scanty
     sweep = work_of(tmp_path / "run", Shape(dimensions=(LEARNING,))).sweep.model_copy(update={"variants": variants})
     ((_, cause),) = spoilt(resolve(sweep, NOW), scanty)
     assert cause.startswith(f"{LEARNING}.yaml: judging.examples.2.assessment: has 3 words")
+
+
+def test_a_family_that_compares_dimensions_names_them_in_among(tmp_path: Path) -> None:
+    """`dimensions` says in which dimensions others are compared; a run that has started may go on with it."""
+
+    def found(over: tuple[str, ...]) -> list[tuple[Severity, str, str]]:
+        family = {"name": "apart", "compares": "dimensions", "dimensions": over}
+        plan = {"primary": "overall", "families": [family], "alpha": 0.05, "stopping": "fixed"}
+        sweep = small(tmp_path, dimensions=["encourage_learning", "correct_misinformation"], analysis=plan)
+        problems = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+        return [(p.severity, p.cause, p.remedy) for p in problems if p.cause.startswith("analysis.")]
+
+    cause = "analysis.families.0.dimensions: has no effect, as this family compares dimensions"
+    remedy = "name those to compare in `among:`, and leave `dimensions:` out"
+    assert found(("encourage_learning",)) == [(Severity.ERROR, cause, remedy)] and found(("overall",)) == []
+    write_record(resolve(small(tmp_path), NOW), NOW)
+    assert found(("encourage_learning",)) == [(Severity.WARNING, cause, remedy)]

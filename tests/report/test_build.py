@@ -20,7 +20,7 @@ from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.record import read_record
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.storage.run import MARKER, SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import (
@@ -253,6 +253,16 @@ def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) 
     assert all(f'id="{name}"' in full for name in ("bounds", "truncation", "judges"))
 
 
+def test_a_dimension_without_scores_is_not_said_to_lose_no_points(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild")))
+    assert "no answer has a score" not in section(page_of(work), "issues")
+    for file in verdict_files(work, "mild"):
+        if "correct_misinformation" in file:
+            work.run.write(Verdict, file, [])
+    found = section(page_of(work), "issues")
+    assert found.count("no answer has a score") == 1 and "no points lost" not in found
+
+
 @pytest.mark.parametrize("way", ["judge", "exclude"])
 def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
@@ -271,10 +281,13 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     work = make_run(Shape())
     file = responses_file("beta", "correct_misinformation")
     revise(work, Response, lambda row: replace(row, settings='{"max_tokens": "512"}'), file)
+    record = read_record(work.run_path)
+    assert record is not None
+    amend_record(work.run_path, hashes={**record.hashes, "judges: former": "0" * 64})
     page = words(read(page_of(work)).text)
     assert "temperature 0" in page and "max_tokens 1000 / 512" in page and "alpha-2026-10-01 × 12" in page  # noqa: RUF001
     assert work.prompts.sha256 in page and "started2026-11-21T09:30:00+00:00" in page
-    assert "not asked with the same settings" in page
+    assert "not asked with the same settings" in page and "sha256 of judges: strict" in page and "former" not in page
 
 
 def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
@@ -361,6 +374,7 @@ def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_r
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     page = words(read(page_of(begin_run(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
     assert "Some dimensions have no tests" in page
+    assert "There are no tests, hence no answers to score." in page and "the sweep asks for is scored" not in page
 
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:

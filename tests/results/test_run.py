@@ -278,6 +278,16 @@ def test_a_file_with_other_columns_is_damage(make_run: MakeRun) -> None:
         opened(work).responses()
 
 
+def test_a_file_of_verdicts_without_scores_is_damage(make_run: MakeRun) -> None:
+    """They would leave every mean without a reason."""
+    work = make_run(Shape())
+    file = work.run_path.path / verdicts_file("strict", "alpha", DIMENSIONS[0])
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(table.column_names.index("score"), "score", pa.nulls(table.num_rows)), file)
+    with pytest.raises(DamagedFile, match="the column score is empty where the column state is ok"):
+        summarise(opened(work))
+
+
 @pytest.mark.parametrize("name", ["finished", "interrupted", "batches"])
 def test_runs_of_format_0_can_be_read(name: str) -> None:
     run = hab_ray.open_run(FORMAT_0 / name / "run")

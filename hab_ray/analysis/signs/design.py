@@ -115,7 +115,7 @@ def near_duplicates(alike: Mapping[str, Mapping[str, str]], settings: ScoreSetti
             Severity.MEDIUM,
             "Some tests are nearly the same",
             f"Tests that share most of their words with another: {', '.join(listed)}, such as {first} and {second}. "
-            "They count as if they were independent, so that intervals are too narrow.",
+            "Unless one generation call wrote them, they count as independent, so that intervals are too narrow.",
             "Export the tests, remove one of each pair, and give them to a new run (`hab export`, then `tests: FILE`).",
             sum(tests.values()),
         )

@@ -22,6 +22,7 @@ _SUCH_A_PANEL = {
     LowAgreement.LITTLE: f"Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked.",
     LowAgreement.PERHAPS_LITTLE: f"Too little was judged to tell whether it is below {LOW_ALPHA}. There, differences "
     "between subjects may depend on which judges were asked.",
+    LowAgreement.LITTLE_OR_CHANCE: "Scores by such a panel say little or nothing about the subjects.",
     LowAgreement.CHANCE: "Scores by such a panel say nothing about the subjects.",
     LowAgreement.PERHAPS_CHANCE: "Too little was judged to tell whether scores by this panel say anything about the "
     "subjects.",

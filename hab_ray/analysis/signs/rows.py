@@ -116,8 +116,7 @@ def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) 
             Severity.MEDIUM,
             "Rows are not missing at random",
             f"Missing rows: {'; '.join(listed)}, by permutation tests over generation calls after Holm's correction.",
-            "Compare these subjects over shared tests (Pairwise differences), and see how far the means could move "
-            "(Bounds).",
+            "Compare subjects over shared tests (Pairwise differences), and see how far the means could move (Bounds).",
             min(adjusted),
         )
 

@@ -133,7 +133,7 @@ def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
     """Compare subjects by the panel's marks, or judges by their marks of all subjects' answers."""
     of_judges, cells = family.compares is Compared.JUDGES, summary.cells
     names = (*summary.settings.panel, PANEL) if of_judges else summary.settings.subjects
-    for dimension in family.dimensions:
+    for dimension in dict.fromkeys(family.dimensions):
         over = _within(summary, dimension)
         for one, other in combinations(_chosen(family, names), 2) if over else ():
             if of_judges:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from math import nan
 from statistics import median
 
+from hab_ray.analysis.evidence.components import effective_calls
 from hab_ray.analysis.intervals import ends, lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.pairs import Ahead, ahead, holm, of_known, over_dimensions
@@ -79,23 +80,25 @@ def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Map
     known = {
         name: [row for row in rows if row.dimension == name and row.difference is not None] for name in settings.tests
     }
-    designs = {name: _design_of(own) for name, own in known.items() if own}
+    designs = {name: _design_of(own, settings.calls_of(name)) for name, own in known.items() if own}
     if not len(designs) == len(settings.tests) > 1:
         return designs
     return {OVERALL: Design.together(list(designs.values())), **designs}
 
 
-def _design_of(rows: Sequence[PairedDifference]) -> Design:
-    """Return the design of a dimension's known pairs, for which Holm corrects.
+def _design_of(rows: Sequence[PairedDifference], calls: Sequence[Hashable]) -> Design:
+    """Return the design of a dimension's known pairs, for which Holm corrects; `calls` holds each test's call.
 
     It has their median calls and SD, ignoring an SD of 0 if most pairs have it, nan if none is known; the most calls if
-    with the median no pair, but with these one, can differ significantly.
+    with the median no pair, but with these one, can differ significantly. They are as uneven as all `calls` are.
     """
     subjects = len({name for row in rows for name in (row.subject, row.other)})
     deviations = [row.sd for row in rows if row.sd is not None] or [nan]
     sd = median(deviations) or median([each for each in deviations if each] or [0.0])
     design = Design(subjects, int(median(row.calls for row in rows)), sd)
-    return design if design.can_show_any else replace(design, calls=max(row.calls for row in rows))
+    if not design.can_show_any:
+        design = replace(design, calls=max(row.calls for row in rows))
+    return replace(design, effective=design.calls * effective_calls(calls) / len(set(calls)))
 
 
 @analysis(PairedDifference, order=24, heading="Pairwise differences", layout=_shown)

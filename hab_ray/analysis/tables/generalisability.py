@@ -67,7 +67,8 @@ class Shown:
     """Each component's variance by dimension, and the designs by dimension, overall first.
 
     `complete` is the number of tests behind the components, by dimension, and overall their sum.
-    `calls` are the run's generation calls by dimension; `given` says whether its tests were given.
+    `calls` are the run's generation calls by dimension, and `effective` the equally large ones with as much
+    information; `given` says whether its tests were given.
     """
 
     components: Mapping[str, Mapping[str, float | None]]
@@ -75,6 +76,7 @@ class Shown:
     designs: Mapping[str, tuple[Generalised, ...]]
     subjects: int
     calls: Mapping[str, int]
+    effective: Mapping[str, float]
     given: bool
 
     @property
@@ -83,11 +85,16 @@ class Shown:
         return 1 in (self.calls[dimension] for dimension in self.designs)
 
     def detectable(self, row: Generalised) -> float | None:
-        """Return the smallest difference of two subjects that a design detects in four of five runs; None without."""
-        if row.difference_error is None:
+        """Return the smallest difference of two subjects that a design detects in four of five runs.
+
+        It is None if none can be significant, or if the error is unknown or estimated as 0.
+        """
+        if not row.difference_error:
             return None
-        calls = self.calls[row.dimension] * row.tests // self.designs[row.dimension][0].tests
-        design = power.Design(self.subjects, calls, row.difference_error * sqrt(calls))
+        tests = self.designs[row.dimension][0].tests
+        calls = self.calls[row.dimension] * row.tests // tests
+        effective = self.effective[row.dimension] * row.tests / tests
+        design = power.Design(self.subjects, calls, row.difference_error * sqrt(calls), effective)
         return design.smallest if design.can_show_any else None
 
 
@@ -113,12 +120,14 @@ def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     names, dimensions = dict.fromkeys(row.name for row in parts), dict.fromkeys(row.dimension for row in rows)
     by_name = {name: {row.dimension: row.variance for row in parts if row.name == name} for name in names}
     designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
-    calls = {name: len(set(summary.settings.calls_of(name))) for name in summary.settings.tests}
-    calls[OVERALL] = sum(calls.values())
+    of_tests = {name: summary.settings.calls_of(name) for name in summary.settings.tests}
+    calls = {name: len(set(of_dimension)) for name, of_dimension in of_tests.items()}
+    effective = {name: effective_calls(of_dimension) for name, of_dimension in of_tests.items() if of_dimension}
+    calls[OVERALL], effective[OVERALL] = sum(calls.values()), sum(effective.values())
     complete = {row.dimension: row.tests for row in parts}
     complete[OVERALL] = sum(complete.values())
     given = summary.run.record.sweep.gives_tests
-    return Shown(by_name, complete, designs, len(summary.settings.subjects), calls, given) if parts else None
+    return Shown(by_name, complete, designs, len(summary.settings.subjects), calls, effective, given) if parts else None
 
 
 @analysis(Generalised, order=38, heading="Value of more tests or judges", layout=_shown)

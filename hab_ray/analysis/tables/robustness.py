@@ -81,22 +81,25 @@ def _shown(summary: Summary, rows: Sequence[Robust]) -> Shown | None:
         {d: tuple(row for row in tests if row.dimension == d)[:_LISTED] for d in dimensions},
         ranks_of(summary),
     )
-    return shown if len(subjects) > 1 else None
+    return shown if ranked or reliable else None
 
 
 @analysis(Robust, order=39, heading="Robustness of ranks", layout=_shown)
 def robustness(summary: Summary) -> Sequence[Robust]:
-    """Return ranks under every alternative, in the leaderboard's order, then reliability and tests by dimension."""
+    """Return ranks under every alternative, in the leaderboard's order, then reliability and tests by dimension.
+
+    There are no ranks if fewer than two subjects have an overall score.
+    """
     order = {
         score.subject: -score.mean
         for score in summary.scores
         if score.judge == PANEL and score.dimension == OVERALL and score.mean is not None
     }
-    if len(order) < 2:
-        return []
-    subjects = sorted(order, key=lambda subject: (order[subject], subject))
-    means = {AS_IT_IS: [-order[subject] for subject in subjects], **_alternatives(summary, subjects)}
-    rows = [row for name, found in means.items() for row in _ranked(name, subjects, found)]
+    rows: list[Robust] = []
+    if len(order) > 1:
+        subjects = sorted(order, key=lambda subject: (order[subject], subject))
+        means = {AS_IT_IS: [-order[subject] for subject in subjects], **_alternatives(summary, subjects)}
+        rows += (row for name, found in means.items() for row in _ranked(name, subjects, found))
     return [*rows, *(row for dimension in summary.settings.tests for row in _of_tests(summary, dimension))]
 
 

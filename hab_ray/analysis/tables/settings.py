@@ -93,7 +93,7 @@ def _imported(rubrics: Mapping[str, Rubric]) -> dict[str, str]:
 def _labelled(record: Record) -> dict[str, str]:
     used = record.sweep.model_names()
     shown = {f"{name} as of": as_of for name in used if (as_of := record.as_of.get(name))}
-    shown |= {f"sha256 of {name}": digest for name, digest in record.hashes.items()}
+    shown |= {f"sha256 of {name}": digest for name, digest in record.hashes_in_use.items()}
     shown |= {"started": record.started.isoformat(timespec="seconds")}
     shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
     versions = (entry for entry in record.versions.items() if entry not in NO_STAGES.items())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 
+from hab_ray.analysis.intervals import ends
 from hab_ray.analysis.marks import PANEL, ItemScores, RowIndex, marks_of
+from hab_ray.analysis.pairs import ahead, over_dimensions
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary, answers_of, verdicts_on
 from hab_ray.config.sections import VariedJudge, VariedSubject
@@ -19,7 +21,9 @@ class Change:
     """The means (0..1) of a subject or judge and its variant over the `n` of `asked` answers that both have.
 
     Subjects are compared by the panel's marks of answers to the same tests, judges by their marks of the same answers
-    of all subjects. The means are None if `n` is 0.
+    of all subjects. Means are over tests, of a test's answers. `difference` is the variant's mean less the base's with
+    a 95 % interval, and `p` that of the sign-flip test by generation call, not corrected for the number of variants.
+    All are None if `n` is 0, the ends also for a single test.
     """
 
     variant: str
@@ -30,13 +34,10 @@ class Change:
     is_judge: bool
     base_mean: float | None
     variant_mean: float | None
-
-    @property
-    def difference(self) -> float | None:
-        """The variant's mean less the base's."""
-        if self.base_mean is None or self.variant_mean is None:
-            return None
-        return self.variant_mean - self.base_mean
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
 
 
 @analysis(Change, order=37, heading="Variants")
@@ -85,8 +86,11 @@ def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
     return {dimension: summary.settings.tests[dimension]}
 
 
-def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[ItemScores, ItemScores]]) -> Change:
-    marks = np.concatenate([[one.by_test.ravel(), other.by_test.ravel()] for one, other in pairs], axis=1)
-    both = marks[:, ~np.isnan(marks).any(axis=0)]
-    base_mean, variant_mean = map(fmean, both.tolist()) if both.size else (None, None)
-    return Change(variant, base, dimension, both.shape[1], marks.shape[1], False, base_mean, variant_mean)
+def _change(variant: str, base: str, dimension: str, pairs: Sequence[tuple[ItemScores, ItemScores]]) -> Change:
+    marks = np.concatenate([[one.by_test, other.by_test] for one, other in pairs], axis=2)
+    both, calls = ~np.isnan(marks).any(axis=0), pairs[0][0].calls
+    own, varied = (ItemScores("", dimension, "", np.where(both, side, np.nan), 0, calls) for side in marks)
+    _, difference, p = over_dimensions([ahead(varied, own)])
+    base_mean, variant_mean = (fmean(known) if (known := side.known()[0]) else None for side in (own, varied))
+    sizes, means = (int(both.sum()), both.size), (base_mean, variant_mean)
+    return Change(variant, base, dimension, *sizes, False, *means, *ends(difference), p)

@@ -72,7 +72,7 @@ class _LogBuilder:
                 sample_ids=[transcript.test.id for transcript in transcripts],
             ),
             config=EvalConfig(epochs=self.run.record.sweep.samples),
-            metadata={"sweep": self.run.name, "hashes": dict(self.run.record.hashes)},
+            metadata={"sweep": self.run.name, "hashes": self.run.record.hashes_in_use},
         )
         results = EvalResults(total_samples=len(samples), completed_samples=len(samples), scores=list(self._means()))
         stats = EvalStats(model_usage=_usage(row for transcript in transcripts for row in _rows(transcript)))

@@ -168,7 +168,10 @@ def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> 
     """
     with whole_file(name):
         if name.endswith(".parquet"):
-            table = pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False)
+            file = pq.ParquetFile(pa.BufferReader(data))
+            table = file.read(columns=columns, use_threads=False)
+            if table.num_columns and table.num_rows != file.metadata.num_rows:
+                raise ValueError(f"{table.num_rows} of {file.metadata.num_rows} rows can be read")
         else:
             table = _read_stream(data, columns)
         table.validate(full=True)

@@ -10,6 +10,7 @@ from statistics import fmean, median, stdev
 
 import numpy as np
 
+from hab_ray.analysis.evidence.components import effective_calls
 from hab_ray.analysis.intervals import FEW_CALLS, ends, interval, sums_by
 from hab_ray.analysis.pairs import deviation
 from hab_ray.analysis.power import LEVEL, Design
@@ -81,7 +82,8 @@ def _of(calls: Mapping[tuple[str, str], str], judge: str, repeat: int, rows: Seq
     groups = [(row.dimension, calls[row.dimension, row.test_id]) for row in read]
     shift, low, high = ends(interval(differences, groups, -1.0, 1.0) if read else None)
     sums = sums_by(np.array(differences), groups)
-    design = Design(2, len(sums), deviation(differences, groups) if read else 0.0)
+    sd, effective = (deviation(differences, groups), effective_calls(groups)) if read else (0.0, None)
+    design = Design(2, len(sums), sd, effective)
     return Drift(
         judge=judge,
         repeat=repeat,
