@@ -283,14 +283,6 @@ def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage) -> None:
     assert_shown(rehearsed_stage.compare(), {file: problem for file, (_, problem) in mutants.items()})
 
 
-def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
-    run = rehearsed_stage.work.run
-    for place in product(SUBJECTS, DIMENSIONS):
-        rows = run.read(Verdict, verdicts_file(JUDGES[0], *place))
-        run.write(Verdict, verdicts_file(JUDGES[1], *place), [replace(row, judge=JUDGES[1]) for row in rows])
-    rehearsed_stage.must_show("judge second, test ")
-
-
 def stored(stage: Stage, run: Run) -> Comparison:
     return compare_stored(stage.work, run, stage.client, Truth.of(stage.work, stage.client))
 
@@ -305,13 +297,16 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
-def test_scores_that_are_stale(rehearsed_stage: Stage) -> None:
+def test_scores_that_are_stale_doubled_or_of_a_stranger(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
     run = open_run(rehearsed_stage.work.run_path)
-    marks_before = run.scores().slice(1)
-    rehearsed_stage.work.run.write(Score, SCORES, from_table(Score, marks_before))
+    lost, twice, once, *others = from_table(Score, run.scores())
+    stranger = replace(once, subject="stranger")
+    rehearsed_stage.work.run.write(Score, SCORES, [twice, twice, once, *others, stranger])
     found = stored(rehearsed_stage, run)
-    assert not found.passed and "it is there 0 times" in problems(found)
+    wrong = {(cell.subject, cell.dimension, cell.judge, cell.times) for cell in found.wrong_cells}
+    expected = ((lost, 0), (twice, 2), (stranger, 1))
+    assert not found.passed and wrong == {(row.subject, row.dimension, row.judge, times) for row, times in expected}
 
 
 def first_test_left_out(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
