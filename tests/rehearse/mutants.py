@@ -22,6 +22,11 @@ def rounds(*tables: Mutants) -> list[Mutants]:
     return [dict(each for each in row if each) for row in zip_longest(*(table.items() for table in tables))]
 
 
+def first_at_once(mutants: Iterable[str], count: int = 1) -> list[Any]:
+    """The names of mutants that take a rehearsal each: those after the first are left to `make bench`."""
+    return [name if at < count else pytest.param(name, marks=pytest.mark.bench) for at, name in enumerate(mutants)]
+
+
 def planted(mutants: Mutants, patch: Patch) -> list[str]:
     """The reasons for which these mutants are found, once they are planted."""
     for plant, _ in mutants.values():

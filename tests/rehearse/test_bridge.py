@@ -6,7 +6,6 @@ The checkout is a made one: its prompts are dedented once their values are in, a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +44,7 @@ from tests.rehearse.mutants import (
     Patch,
     around,
     calls_of,
+    first_at_once,
     of_responses,
     of_tests,
     params,
@@ -57,7 +57,6 @@ from tests.small_runs import revise
 
 Wordings = Callable[[Reading], Path]
 pytestmark = pytest.mark.xdist_group("crossed")
-ALL = os.environ.get("HAB_MUTANTS") == "all"
 ASK, FALSE = DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 SUBJECTS = ("one", "two")
 IMPORTED = f"{JUDGES[0]} (published)"
@@ -274,11 +273,7 @@ REQUESTS: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def some(mutants: dict[str, Any]) -> list[str]:
-    return list(mutants)[: None if ALL else 2]
-
-
-@pytest.mark.parametrize("name", some(REQUESTS))
+@pytest.mark.parametrize("name", first_at_once(REQUESTS, 2))
 def test_a_mutant_of_requests_fails(
     stage: StageOf, tmp_path: Path, monkeypatch: Patch, wordings: Wordings, name: str
 ) -> None:

@@ -1,8 +1,8 @@
 """A campaign of mutants: each way to be wrong that a sweep can show fails a rehearsal, for its own reason.
 
 Beside `test_mutants.py`. Mutants of requests and of the choice of tests rehearse a sweep that makes its tests and asks
-everybody twice; those of analyses compare one sound rehearsal again. The first of requests runs always, all of them
-with HAB_MUTANTS=all. No sweep can show
+everybody twice; those of analyses compare one sound rehearsal again. The first of requests runs always, the others
+with `make bench`. No sweep can show
 - a fence's code that outsiders can compute: the request looks alike; tests/test_fences.py tries to forge one
 - a seed of k-means other than the sweep's: where clusters are plain, the same tests are nearest to the centres
 - tests chosen in blocks (50,000 candidates of a dimension and more): they may be others that are as good
@@ -13,7 +13,6 @@ with HAB_MUTANTS=all. No sweep can show
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -68,6 +67,7 @@ from tests.rehearse.mutants import (
     around,
     calls_of,
     ends_swapped,
+    first_at_once,
     halved,
     other_letters,
     params,
@@ -80,7 +80,6 @@ from tests.rehearse.mutants import (
     together,
 )
 
-ALL = os.environ.get("HAB_MUTANTS") == "all"
 RUBRICS = load_rubrics()
 
 
@@ -272,7 +271,7 @@ LAB = {
 }
 
 
-@pytest.mark.parametrize("name", list(REQUESTS)[: None if ALL else 1])
+@pytest.mark.parametrize("name", first_at_once(REQUESTS))
 def test_a_mutant_of_requests_fails(stage: StageOf, monkeypatch: Patch, name: str) -> None:
     plant, *reasons = REQUESTS[name]
     plant(monkeypatch)
