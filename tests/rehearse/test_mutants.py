@@ -299,6 +299,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
 
 def test_scores_that_are_stale_doubled_or_of_a_stranger(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
+    assert rehearsed_stage.compare().passed
     run = open_run(rehearsed_stage.work.run_path)
     lost, twice, once, *others = from_table(Score, run.scores())
     stranger = replace(once, subject="stranger")
