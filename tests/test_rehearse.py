@@ -9,12 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
-from hab_ray.analysis.marks import Answered, Judged, RowIndex, ScoreSettings, id_of, marks_of
-from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
 from hab_ray.catalog.prices import Mode, rate
@@ -23,17 +20,16 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.planning.preflight import preflight
 from hab_ray.progress import RunEnd
-from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
-from hab_ray.rehearse.figures import Checked
+from hab_ray.rehearse.comparison import ComparedMean, Comparison
+from hab_ray.rehearse.figures import Checked, Figures
 from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import rehearsing
 from hab_ray.rehearse.profile import PAPER, Play, deductions_of, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import Trouble, load_settings
-from hab_ray.rehearse.truth import Truth
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
-from hab_ray.rows import ChosenTest, Score, State
+from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Criterion, LiteralPrompts
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.respond import RespondStage
@@ -43,7 +39,7 @@ from hab_ray.storage.run import MARKER
 from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.sweep.options import Options
 from hab_ray.work import Work, given_tests, wants_batch
-from hab_simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
+from hab_simulator import Malformed, MeterReading, MissingEvidence
 from tests.instant import work_of
 
 JOBS = Path(__file__).parent.parent / "jobs"
@@ -262,125 +258,12 @@ def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Pa
     assert open_folder(store).exists("notes.txt") and open_folder(run).exists("notes.txt")
 
 
-SUBJECTS = ("s1", "s2")
-DIMENSIONS = ("d1", "d2", "d3")
-JUDGES = ("j1", "j2", "j3")
-THIRD = {"s1": "B", "s2": "AB"}
-POINTS = {"d1": {"A": 3, "B": 1}, "d2": {"A": 7, "B": 5}, "d3": {"A": 2, "B": 2}}
+SCORE = Figures(0.5, 0.4, 0.6, 3)
 
 
-def planted(letters: str = "AB", samples: int = 1, **readable: int) -> Truth:
-    """A truth of three tests a dimension: the first judges name the planted letters, the last one names none.
-
-    The first subject's first answer in d1 shows `letters`; `readable` says how many replies on it a judge gave that can
-    be read.
-    """
-
-    def answer(subject: str, dimension: str, test: str, shown: str) -> TrueAnswer:
-        of: dict[str, Any] = {"subject": subject, "dimension": dimension, "prompt": test}
-        return TrueAnswer(**of, letters=shown, mark=f"{subject}{dimension}{test}", times=samples)
-
-    def verdict(judge: str, answer: TrueAnswer) -> TrueVerdict:
-        of: dict[str, Any] = {"judge": judge, "dimension": answer.dimension, "mark": answer.mark}
-        times = readable.get(judge, 1) if answer.mark == "s1d10" else 1
-        return TrueVerdict(**of, letters="" if judge == "j3" else answer.letters, readable=times, unreadable=1)
-
-    answers = {
-        (s, d): {test: [answer(s, d, test, shown)] for test, shown in (("0", "A"), ("1", ""), ("2", THIRD[s]))}
-        for s in SUBJECTS
-        for d in DIMENSIONS
-    }
-    answers["s1", "d1"]["0"] = [answer("s1", "d1", "0", letters)]
-    every = [one for of_tests in answers.values() for (one,) in of_tests.values()]
-    verdicts = {(judge, one.mark, 0): [verdict(judge, one)] for judge in JUDGES for one in every}
-    return Truth(POINTS, {s: s for s in SUBJECTS}, {j: j for j in JUDGES}, samples, answers, verdicts)
-
-
-def scores(truth: Truth) -> list[Score]:
-    """What a faultless chain makes of it, by the functions that reports are made with."""
-    tests = dict.fromkeys(DIMENSIONS, ("0", "1", "2"))
-    verdicts = []
-    for (subject, dimension), answers in truth.answers.items():
-        for (answer,) in answers.values():
-            for judge in JUDGES:
-                expected, *_ = truth.expected(judge, answer)
-                row = (answer.prompt, dimension, subject)
-                state = State.OK if expected.letters is not None else State.UNREADABLE
-                verdicts += [Judged(*row, n, state, judge, expected.score, "", "") for n in range(truth.samples)]
-    rows = map(id_of, verdicts)
-    found = [Answered(row.test_id, row.dimension, row.subject, row.sample, State.OK, "", "", "") for row in set(rows)]
-    settings = ScoreSettings(SUBJECTS, JUDGES, tests, truth.samples)
-    return scores_of(marks_of(RowIndex.of(found, verdicts), settings))
-
-
-def compared(given: list[Score], truth: Truth) -> list[ComparedMean]:
-    return compare_scores(given, truth.scores())
-
-
-@pytest.mark.parametrize(
-    "truth",
-    [planted(), planted(letters=""), planted(samples=2), planted(j1=0), planted(j1=0, j2=0, j3=0)],
-    ids=["plain", "faultless", "samples", "one unreadable", "all unreadable"],
-)
-def test_all_scores_of_a_faultless_run_are_recovered(truth: Truth) -> None:
-    cells = compared(scores(truth), truth)
-    assert len(cells) == 2 * 4 * 4
-    assert [str(cell) for cell in cells if not cell.recovered] == []
-    assert len({score.mean for score in truth.scores().values()}) > 5
-    assert any(score.low and score.mean and score.low < score.mean for score in truth.scores().values())
-
-
-def test_a_score_is_made_of_the_points_of_the_table() -> None:
-    """Tests of 6, 10 and 9 points; each end is the wider of Student's t (2 degrees, 4.302653) and of Gaffke's bound.
-
-    Gaffke's is a quantile of what the marks and the end of the scale average to under uniform spacings, drawn here.
-    """
-    found = planted().scores()["s1", "d1", "j1"]
-    deviation = (((6 - 25 / 3) ** 2 + (10 - 25 / 3) ** 2 + (9 - 25 / 3) ** 2) / 2 / 3) ** 0.5 / 10
-    spacings = np.random.default_rng(0).dirichlet(np.ones(4), size=1_000_000)
-    gaffke = float(np.quantile(spacings @ np.array([0.0, 0.6, 0.9, 1.0]), 0.025))
-    assert found.mean == pytest.approx(25 / 30) and found.n == 3
-    assert gaffke < 25 / 30 - 4.302653 * deviation and found.high == 1.0
-    assert found.low == pytest.approx(gaffke, abs=0.002)
-    assert planted().scores()["s1", "d1", "j3"].mean == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"mean": 2 / 30},
-        {"mean": None, "n": 0},
-        {"n": 2},
-        {"low": 0.1},
-        {"high": 0.9999},
-    ],
-)
+@pytest.mark.parametrize("change", [{"mean": 0.1}, {"mean": None, "n": 0}, {"n": 2}, {"low": 0.1}, {"high": 0.5999}])
 def test_a_single_wrong_score_is_found(change: dict[str, Any]) -> None:
-    given = scores(planted())
-    given[0] = replace(given[0], **change)
-    wrong = [cell for cell in compared(given, planted()) if not cell.recovered]
-    assert len(wrong) == 1 and wrong[0].dimension == "d1" and wrong[0].judge == "j1"
-    assert "d1, judge j1" in str(wrong[0]) and ", planted 0.833333" in str(wrong[0])
-
-
-def test_a_score_that_is_not_there_or_there_twice_is_not_recovered() -> None:
-    given = scores(planted())
-    less, more = compared(given[1:], planted()), compared([given[0], *given], planted())
-    assert [cell.times for cell in less if not cell.recovered] == [0]
-    assert [cell.times for cell in more if not cell.recovered] == [2]
-
-
-def test_a_score_that_nothing_was_planted_for_is_not_recovered() -> None:
-    given = scores(planted())
-    stranger = replace(given[0], subject="s3")
-    wrong = [cell for cell in compared([*given, stranger], planted()) if not cell.recovered]
-    assert [cell.subject for cell in wrong] == ["s3"]
-
-
-def test_repeated_samples_count_as_rows_and_not_as_tests() -> None:
-    once, twice = planted(), planted(samples=2)
-    assert not any(cell.recovered for cell in compared(scores(twice), once))
-    assert twice.scores()["s1", "d1", "j1"] == replace(once.scores()["s1", "d1", "j1"], n=6)
+    assert not ComparedMean("s1", "d1", "j1", 1, replace(SCORE, **change), SCORE).recovered
 
 
 @pytest.mark.parametrize(
@@ -405,8 +288,8 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
     end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
     work = rehearsed(tmp_path)
     write_record(work, NOW)
-    cells = tuple(compared(scores(planted()), planted()))
-    comparison = Comparison(cells, (), Checked(1), ())
+    recovered = ComparedMean("s1", "d1", "j1", 1, SCORE, SCORE)
+    comparison = Comparison((recovered,), (), Checked(1), ())
     done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), comparison, meter, stored_nanousd=ours)
     assert done.bills_agree is agree and done.passed is agree
     assert not replace(done, stored_nanousd=ours - 1).passed
@@ -417,7 +300,7 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
         {"missing": (lacking,)},
         {"findings": ("It was not asked.",)},
         {"rows": Checked(1, ("s1, d1, test t: no answer: failed",))},
-        {"overall": (replace(cells[0], times=0),)},
+        {"overall": (replace(recovered, times=0),)},
     ):
         assert not replace(done, comparison=replace(comparison, **change)).passed
 

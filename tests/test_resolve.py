@@ -242,11 +242,6 @@ def edit(rubric: Path) -> None:
     rubric.write_text(rubric.read_text().replace("deduction: 7", "deduction: 6", 1))
 
 
-def test_a_changed_rubric_is_refused_by_name(resolved: Resolve, started: Work, rubrics: Path) -> None:
-    edit(rubrics / f"{DIMENSION}.yaml")
-    assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
-
-
 def test_a_refusal_says_what_another_run_pays_for_and_how_to_keep_tests_that_would_be_others(
     resolved: Resolve, rubrics: Path
 ) -> None:

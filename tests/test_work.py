@@ -12,15 +12,12 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, Usage
-from hab_ray.catalog.prices import Mode
-from hab_ray.errors import ConfigError, FailureKind
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
+from hab_ray.calls import Call, Finish, Outcome, Reply, Usage
+from hab_ray.errors import ConfigError
+from hab_ray.rows import Candidate, ChosenTest, Response, State
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.spec import Grain
 from hab_ray.stages.views import tests_file as file_of_tests
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle, wants_batch
 from tests.sweep.conftest import work_of
 
@@ -51,19 +48,8 @@ class Replies:
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
         return {key: self.kept[key] for key in keys if key in self.kept}
 
-    def answer(self, call: Call, text: str, vector: bytes = b"") -> None:
-        finish = Finish.OK if text or vector else Finish.EMPTY
-        self.kept[call.key] = Reply(call.key, finish, Usage(), 0, "m", "", "", NOW, text=text, vector=vector)
-
-    def as_store(self, work: Work) -> Store:
-        """The same replies on disk."""
-        folder = open_folder(work.run_path / "store")
-        writer = StoreWriter(folder, 1, "test", Mode.ONLINE)
-        for model in work.models:
-            for reply in self.kept.values():
-                writer.add(model, reply)
-        writer.flush()
-        return Store(folder)
+    def answer(self, call: Call, text: str) -> None:
+        self.kept[call.key] = Reply(call.key, Finish.OK, Usage(), 0, "m", "", "", NOW, text=text)
 
 
 def making(dimension: str) -> list[Shard]:
@@ -209,54 +195,6 @@ def settled(work: Work, shard: Shard, replies: Replies) -> Settled:
 
 def queries(*prompts: str) -> str:
     return json.dumps({"queries": [{"prompt": prompt} for prompt in prompts]})
-
-
-def test_a_run_goes_from_nothing_to_its_judge_by_replies_alone(make: MakeWork, replies: Replies) -> None:
-    work = make()
-    generate, validate, select, choose = making(D1)
-    respond, judge, *_ = answering(D1)
-
-    asked = settled(work, generate, replies).open
-    assert [row_id for row_id, _ in asked] == [f"{D1}-00000-{n}" for n in range(3)] + [
-        f"{D1}-00001-{n}" for n in (0, 1)
-    ]
-    assert len({call.key for _, call in asked}) == 2
-    replies.answer(asked[4][1], queries("Shall I stay?", "shall I GO?"))
-    half = settled(work, generate, replies)
-    assert ([row.prompt for row in half.rows], len(half.open)) == (["Shall I stay?", "shall I GO?"], 3)
-    replies.answer(asked[0][1], queries("Shall I go?", "Shall I sell?", "Shall I sue?"))
-    work.write(generate, settled(work, generate, replies).rows)
-    candidates = work.run.read(Candidate, generate.file)
-    assert [c.state for c in candidates] == [State.OK] * 4 + [State.REJECTED]
-
-    asked = settled(work, validate, replies).open
-    assert [row_id for row_id, _ in asked] == [c.id for c in candidates[:4]]
-    for (_, call), letters in zip(asked, ([], ["A"], ["H"], ["A", "B", "C", "D", "E", "F"]), strict=True):
-        replies.answer(call, json.dumps({"deductions": letters}))
-    work.write(validate, settled(work, validate, replies).rows)
-    assert [v.score for v in work.run.read(Validation, validate.file)] == [1000, 700, 950, 150]
-
-    asked = settled(work, select, replies).open
-    assert [row_id for row_id, _ in asked] == [candidates[n].id for n in (0, 1, 2)]
-    for n, (_, call) in enumerate(asked):
-        replies.answer(call, "", vector=bytes([0, 0, 128, 63] * (n + 1) + [0] * 4 * (2 - n)))
-    work.write(select, settled(work, select, replies).rows)
-    assert work.written(select) is None
-    chosen = work.compute(choose, replies.as_store(work))
-    assert (len(chosen.rows), chosen.note) == (2, "")
-    work.write(choose, chosen.rows)
-    tests = work.run.read(ChosenTest, choose.file)
-
-    asked = settled(work, respond, replies).open
-    assert [row_id for row_id, _ in asked] == [f"{test.id}#0" for test in tests]
-    replies.answer(asked[0][1], "It is yours to decide.")
-    failed = Failure(asked[1][1].key, FailureKind.TOO_LONG, attempts=1, message="too long")
-    replies.kept[failed.key] = failed
-    work.write(respond, settled(work, respond, replies).rows)
-    assert [r.state for r in work.run.read(Response, respond.file)] == [State.OK, State.FAILED]
-
-    ((row_id, _),) = settled(work, judge, replies).open
-    assert row_id == f"{tests[0].id}#0"
 
 
 def given_responses(work: Work, count: int) -> Shard:

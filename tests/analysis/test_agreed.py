@@ -194,7 +194,7 @@ def test_an_issue_on_which_a_judges_readings_tie_counts_as_half_named(twice: Wor
         alphas = [krippendorff.alpha(lot, level_of_measurement="nominal") for lot in lots]
         assert chosen(list(rows), issue, ", ".join(JUDGES), "alpha").value == pytest.approx(np.mean(alphas), abs=0.02)
         one, other = (own[~np.isnan(shares[:2]).any(axis=0)] for own in shares[:2])
-        drawn_once = [cohen_kappa_score(*(random.random(len(own)) < own for own in (one, other))) for _ in range(400)]
+        drawn_once = [cohen_kappa_score(*(random.random(len(own)) < own for own in (one, other))) for _ in range(150)]
         found = chosen(list(rows), issue, "strict, mild", "kappa")
         assert found.value == pytest.approx(np.mean(drawn_once), abs=0.02)
     assert "Each judge read every answer 2 times" in " ".join(page_of(twice).split())

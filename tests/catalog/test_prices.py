@@ -365,15 +365,6 @@ def test_a_cost_is_the_exact_sum_rounded(
     assert price.cost(usage) == int(nano.quantize(Decimal(1), ROUND_HALF_UP))
 
 
-@given(prices(), usages(), TOKENS, TOKENS)
-def test_a_reservation_is_never_less_than_the_cost(
-    given_price: tuple[Price, tuple[Decimal, Decimal, Decimal, Decimal]], usage: Usage, spare_in: int, spare_out: int
-) -> None:
-    """A token has at least a byte, and no more come back than were asked for."""
-    price, _ = given_price
-    assert price.bound(usage.input + spare_in, usage.output + spare_out) >= price.cost(usage)
-
-
 @given(prices(), prices(), st.integers(0, 2_000_000), usages(), TOKENS, TOKENS)
 def test_a_reservation_is_never_less_than_the_cost_where_prices_change_with_length(
     low: tuple[Price, Any], high: tuple[Price, Any], above: int, usage: Usage, spare_in: int, spare_out: int

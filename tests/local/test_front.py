@@ -79,10 +79,10 @@ async def test_cut_answer_says_so_and_has_logprobs(client: AsyncOpenAI) -> None:
 
 
 async def test_parallel_calls_beyond_the_slots_all_answer(client: AsyncOpenAI) -> None:
-    replies = await asyncio.gather(*(_judge(client, f"Answer number {i}: {'x' * i}") for i in range(5)))
+    replies = await asyncio.gather(*(_judge(client, f"Answer number {i}: {'x' * i}") for i in range(3)))
     for reply in replies:
         jsonschema.validate(json.loads(reply.choices[0].message.content or ""), SCHEMA)
-    assert len({reply.id for reply in replies}) == 5
+    assert len({reply.id for reply in replies}) == 3
 
 
 async def test_shared_prefix_is_not_read_again(client: AsyncOpenAI) -> None:

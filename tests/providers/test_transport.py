@@ -314,7 +314,7 @@ asyncio.run(ask(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["openai", "google"])  # Anthropic's client is made as OpenAI's
 def test_an_answer_that_arrives_while_the_process_is_suspended_is_read(kind: str) -> None:
     """After Ctrl-Z for longer than the time limit it lies in the socket: it is billed, and would be asked for again."""
     was_asked = threading.Event()

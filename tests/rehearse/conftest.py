@@ -134,16 +134,18 @@ class Stage:
         write_scores(summary)
         return compare(self.work, summary, self.client)
 
-    def must_fail(self, reason: str) -> None:
-        """Rehearse, which must find this problem though the bills agree."""
+    def must_fail(self, *reasons: str) -> None:
+        """Rehearse, which must find these problems though the bills agree."""
         done = self.rehearse()
         assert not done.passed and not done.comparison.passed and done.bills_agree
-        assert reason in problems(done.comparison)
+        told = problems(done.comparison)
+        assert [reason for reason in reasons if reason not in told] == []
 
-    def must_show(self, reason: str) -> Comparison:
-        """Compare the run with the truth, which must find this problem."""
+    def must_show(self, *reasons: str) -> Comparison:
+        """Compare the run with the truth, which must find these problems."""
         found = self.compare()
-        assert not found.passed and reason in problems(found)
+        told = problems(found)
+        assert not found.passed and [reason for reason in reasons if reason not in told] == []
         return found
 
 

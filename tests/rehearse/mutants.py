@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -13,6 +14,32 @@ from hab_ray.stages.verdict_rows import VerdictTask
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
+Mutants = Mapping[str, tuple[Mutant, str]]
+
+
+def rounds(*tables: Mutants) -> list[Mutants]:
+    """One mutant of each table after another, planted together where one of them spoils no other's table."""
+    return [dict(each for each in row if each) for row in zip_longest(*(table.items() for table in tables))]
+
+
+def first_at_once(mutants: Iterable[str], count: int = 1) -> list[Any]:
+    """The names of mutants that take a rehearsal each: those after the first are left to `make bench`."""
+    return [name if at < count else pytest.param(name, marks=pytest.mark.bench) for at, name in enumerate(mutants)]
+
+
+def planted(mutants: Mutants, patch: Patch) -> list[str]:
+    """The reasons for which these mutants are found, once they are planted."""
+    for plant, _ in mutants.values():
+        plant(patch)
+    return [reason for _, reason in mutants.values()]
+
+
+def together(*mutants: Mutant) -> Mutant:
+    def plant(patch: Patch) -> None:
+        for mutant in mutants:
+            mutant(patch)
+
+    return plant
 
 
 def calls_of(stage: Any, change: Callable[[ChatCall], ChatCall]) -> Mutant:

@@ -6,7 +6,6 @@ The checkout is a made one: its prompts are dedented once their values are in, a
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from hab_ray.analysis.tables.trust import bridge as page
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
-from hab_ray.rehearse.perform import perform
+from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.profile import PAPER, Play
 from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.resources import bundled
@@ -39,11 +38,25 @@ from hab_ray.sweep.options import Options
 from hab_simulator import Malformed
 from tests.exchange.imports.checkouts import build_checkout
 from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
-from tests.rehearse.mutants import Mutant, Patch, around, calls_of, of_responses, of_tests, params, put, tasks_of
+from tests.rehearse.mutants import (
+    Mutant,
+    Mutants,
+    Patch,
+    around,
+    calls_of,
+    first_at_once,
+    of_responses,
+    of_tests,
+    params,
+    planted,
+    put,
+    rounds,
+    tasks_of,
+)
 from tests.small_runs import revise
 
 Wordings = Callable[[Reading], Path]
-ALL = os.environ.get("HAB_MUTANTS") == "all"
+pytestmark = pytest.mark.xdist_group("crossed")
 ASK, FALSE = DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 SUBJECTS = ("one", "two")
 IMPORTED = f"{JUDGES[0]} (published)"
@@ -58,13 +71,16 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def wordings(tmp_path_factory: pytest.TempPathFactory) -> Wordings:
     """The rubrics of a made checkout by the way of reading replies, imported once for all tests."""
     place = tmp_path_factory.mktemp("imported")
-    for reading in Reading:
-        wanted = ImportWishes(execute_unknown=True, reading=reading)
-        import_rubrics(build_checkout(place / f"checkout-{reading}"), place / reading, wanted)
+    wanted = ImportWishes(execute_unknown=True, reading=Reading.PUBLISHED)
+    import_rubrics(build_checkout(place / "checkout"), place / Reading.PUBLISHED, wanted)
+    (place / Reading.STRICT).mkdir()
+    for file in (place / Reading.PUBLISHED).glob("*.yaml"):
+        strict = file.read_text(encoding="utf-8").replace("\n  reading: published\n", "\n")
+        (place / Reading.STRICT / file.name).write_text(strict, encoding="utf-8")
     return lambda reading: place / reading
 
 
@@ -130,21 +146,41 @@ def bridge(stage: StageOf, folder: Path, imported: Path, **changes: Any) -> Stag
     return stage(Play(seed=3, trouble=Trouble(judge_alpha=0.5, verdicts=ROUGH)), **(sweep | changes))
 
 
-@pytest.mark.parametrize("reading", Reading)
-def test_a_bridge_is_recovered_in_both_wordings(
-    stage: StageOf, tmp_path: Path, wordings: Wordings, reading: Reading
-) -> None:
-    done = bridge(stage, tmp_path, wordings(reading)).rehearse()
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory, wordings: Wordings) -> Iterator[tuple[Stage, Rehearsal]]:
+    """A bridge that was rehearsed, and what came of it."""
+    folder = tmp_path_factory.mktemp("crossed")
+    with staging(folder) as make:
+        stage = bridge(make, folder, wordings(Reading.PUBLISHED))
+        yield stage, stage.rehearse()
+
+
+@pytest.fixture
+def crossed_stage(crossed: tuple[Stage, Rehearsal]) -> Stage:
+    """The same, with its views as they were."""
+    stage, _ = crossed
+    stage.settle()
+    return stage
+
+
+def test_a_bridge_is_recovered_in_the_published_wording(crossed: tuple[Stage, Rehearsal]) -> None:
+    stage, done = crossed
+    assert asks_of_recovered(stage, done) == {("ok", 1), ("unreadable", 1)}
+
+
+def test_a_bridge_is_recovered_in_strict_wording(stage: StageOf, tmp_path: Path, wordings: Wordings) -> None:
+    tried = bridge(stage, tmp_path, wordings(Reading.STRICT))
+    assert asks_of_recovered(tried, tried.rehearse()) >= {("ok", 1), ("ok", 2), ("unreadable", 2)}
+
+
+def asks_of_recovered(stage: Stage, done: Rehearsal) -> set[tuple[str, int]]:
+    """The states of verdicts in imported wording and how often each was asked for."""
     assert problems(done.comparison) == "" and done.passed
     assert done.comparison.bridge.compared > 4 * 3 + 4 * 4
-    run = open_run(tmp_path / "run")
-    verdicts = run.verdicts(IMPORTED).to_pylist()
-    asks = {(row["state"], row["asks"]) for row in verdicts}
-    twice = {("ok", 2), ("unreadable", 2)}
-    assert asks >= ({("ok", 1), *twice} if reading is Reading.STRICT else {("ok", 1), ("unreadable", 1)})
-    assert not asks & twice or reading is Reading.STRICT
-    assert any(row["score"] != row["other_score"] for row in verdicts)
     assert any(shift.failed_now and shift.failed_then and shift.no_answer for shift in done.summary.bridge.shifts)
+    verdicts = open_run(stage.work.run_path).verdicts(IMPORTED).to_pylist()
+    assert any(row["score"] != row["other_score"] for row in verdicts)
+    return {(row["state"], row["asks"]) for row in verdicts}
 
 
 def test_imported_wording_alone_and_subjects_that_are_asked(stage: StageOf, tmp_path: Path, wordings: Wordings) -> None:
@@ -237,11 +273,7 @@ REQUESTS: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def some(mutants: dict[str, Any]) -> list[str]:
-    return list(mutants)[: None if ALL else 2]
-
-
-@pytest.mark.parametrize("name", some(REQUESTS))
+@pytest.mark.parametrize("name", first_at_once(REQUESTS, 2))
 def test_a_mutant_of_requests_fails(
     stage: StageOf, tmp_path: Path, monkeypatch: Patch, wordings: Wordings, name: str
 ) -> None:
@@ -250,72 +282,54 @@ def test_a_mutant_of_requests_fails(
     bridge(stage, tmp_path, wordings(Reading.PUBLISHED)).must_fail(reason)
 
 
-@pytest.fixture(scope="module")
-def crossed(tmp_path_factory: pytest.TempPathFactory, wordings: Wordings) -> Iterator[Stage]:
-    """A bridge that was rehearsed and recovered."""
-    folder = tmp_path_factory.mktemp("crossed")
-    with staging(folder) as make:
-        stage = bridge(make, folder, wordings(Reading.PUBLISHED))
-        assert stage.rehearse().passed
-        yield stage
-
-
-def swap(stage: Stage, *judges: str) -> None:
+def swap(stage: Stage, subject: str, *judges: str) -> None:
     run = stage.work.run
-    one, other = (run.read(Verdict, verdicts_file(name, "one", ASK)) for name in judges)
+    one, other = (run.read(Verdict, verdicts_file(name, subject, ASK)) for name in judges)
     for name, verdicts in zip(judges, (other, one), strict=True):
-        run.write(Verdict, verdicts_file(name, "one", ASK), [replace(row, judge=name) for row in verdicts])
+        run.write(Verdict, verdicts_file(name, subject, ASK), [replace(row, judge=name) for row in verdicts])
 
 
-def an_answer_changed(stage: Stage) -> None:
-    revise(stage.work, Response, lambda row: replace(row, text=f"{row.text}."), responses_file("one", ASK))
+def test_views_that_are_filed_otherwise_fail(crossed_stage: Stage) -> None:
+    """Judges are swapped, wordings are swapped, an answer is changed, and one is lost."""
+    run = crossed_stage.work.run
+    answers = {subject: run.read(Response, responses_file(subject, FALSE)) for subject in SUBJECTS}
+    swap(crossed_stage, "one", IMPORTED, f"{JUDGES[1]} (published)")
+    swap(crossed_stage, "two", IMPORTED, JUDGES[0])
+    first, *others = answers["one"]
+    run.write(Response, responses_file("one", FALSE), [replace(first, text=f"{first.text}."), *others])
+    run.write(Response, responses_file("two", FALSE), answers["two"][1:])
+    found = crossed_stage.compare().rows.wrong
+    for subject, answer in answers.items():
+        run.write(Response, responses_file(subject, FALSE), answer)
+    for place, problem in (
+        (f"one, {ASK}, judge {JUDGES[1]} (published), test ", "planted"),
+        (f"two, {ASK}, judge {JUDGES[0]}, test ", "read by the reading"),
+        (f"one, {FALSE}, test {first.test_id}: ", "not the answer that is given"),
+        (f"two, {FALSE}, test {answers['two'][0].test_id}: ", "there 0 times"),
+    ):
+        assert any(line.startswith(place) and problem in line for line in found), place
 
 
-def an_answer_lost(stage: Stage) -> None:
-    run, file = stage.work.run, responses_file("one", ASK)
-    run.write(Response, file, run.read(Response, file)[1:])
+def test_earlier_failures_that_count_as_zeros_fail(crossed_stage: Stage) -> None:
+    run, files = crossed_stage.work.run, [verdicts_file("published o3", subject, FALSE) for subject in SUBJECTS]
+    before = [run.folder.get(file) for file in files]
 
-
-def earlier_failures_are_zeros(stage: Stage) -> None:
     def scored(row: Verdict) -> Verdict:
         return row if row.score is not None else replace(row, state=State.OK, score=0)
 
-    revise(stage.work, Verdict, scored, *(verdicts_file("published o3", subject, FALSE) for subject in SUBJECTS))
-
-
-VIEWS: dict[str, tuple[Callable[[Stage], None], str]] = {
-    "judges swapped": (lambda stage: swap(stage, IMPORTED, f"{JUDGES[1]} (published)"), "planted"),
-    "wordings swapped": (lambda stage: swap(stage, IMPORTED, JUDGES[0]), "planted"),
-    "an answer is changed": (an_answer_changed, "not the answer that is given"),
-    "an answer is lost": (an_answer_lost, "there 0 times"),
-    "failures of then are zeros": (earlier_failures_are_zeros, "the shift of published o3"),
-}
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_views_that_are_filed_otherwise_fail(crossed: Stage, name: str) -> None:
-    change, reason = VIEWS[name]
-    run = crossed.work.run
-    before = {file: run.folder.get(file) for kind in ("responses", "verdicts") for file in run.folder.list(kind)}
+    revise(crossed_stage.work, Verdict, scored, *files)
     try:
-        change(crossed)
-        found = crossed.compare()
-        assert not found.passed and reason in problems(found)
+        crossed_stage.must_show("the shift of published o3")
     finally:
-        for file, data in before.items():
+        for file, data in zip(files, before, strict=True):
             run.folder.put(file, data)
-    assert crossed.compare().passed
 
 
-def test_the_wrong_reading_fails(crossed: Stage, monkeypatch: Patch) -> None:
+def test_the_wrong_reading_fails(crossed_stage: Stage, monkeypatch: Patch) -> None:
     """Replies are read by the other rules, under the name of those that are in force."""
-    with monkeypatch.context() as patch:
-        patch.setattr(judge, "verdict_readers", read_otherwise)
-        crossed.settle()
-        found = crossed.compare()
-        assert not found.passed and "planted" in problems(found)
-    crossed.settle()
-    assert crossed.compare().passed
+    monkeypatch.setattr(judge, "verdict_readers", read_otherwise)
+    crossed_stage.settle()
+    crossed_stage.must_show("planted")
 
 
 def first_replicate(cell: Any, test: str, now: Any, then: float) -> None:
@@ -332,24 +346,24 @@ def of_other_judges(sound: Any) -> Any:
 
 
 SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
-SHOWN: dict[str, tuple[Mutant, str]] = {
-    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
+OF_MEANS: Mutants = {
     "every test is its own call": (
         put(shifts.Compared, "calls_of", lambda _, tests: list(tests)),
         "the shift of published",
     ),
+    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
     "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "the shift of published"),
+}
+OF_KAPPAS: Mutants = {
     "kappa is the share of equals": (
         put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
         "kappa of published o3",
     ),
     "kappas under other judges": (around(page, "_kappas", of_other_judges), "kappa of published o3"),
-    "a map onto itself": (put(joined, "score_maps", of_judge), "the map of published o3"),
 }
+OF_MAPS: Mutants = {"a map onto itself": (put(joined, "score_maps", of_judge), "the map of published o3")}
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_a_mutant_of_the_bridge_fails(crossed: Stage, monkeypatch: Patch, name: str) -> None:
-    plant, reason = SHOWN[name]
-    plant(monkeypatch)
-    assert not crossed.must_show(reason).rows.wrong
+@pytest.mark.parametrize("mutants", rounds(OF_MEANS, OF_KAPPAS, OF_MAPS), ids=" and ".join)
+def test_a_mutant_of_the_bridge_fails(crossed_stage: Stage, monkeypatch: Patch, mutants: Mutants) -> None:
+    assert not crossed_stage.must_show(*planted(mutants, monkeypatch)).rows.wrong

@@ -1,8 +1,8 @@
 """A campaign of mutants: each way to be wrong that a sweep can show fails a rehearsal, for its own reason.
 
 Beside `test_mutants.py`. Mutants of requests and of the choice of tests rehearse a sweep that makes its tests and asks
-everybody twice; those of analyses compare one sound rehearsal again. Two of requests run always, all of them with
-HAB_MUTANTS=all. No sweep can show
+everybody twice; those of analyses compare one sound rehearsal again. The first of requests runs always, the others
+with `make bench`. No sweep can show
 - a fence's code that outsiders can compute: the request looks alike; tests/test_fences.py tries to forge one
 - a seed of k-means other than the sweep's: where clusters are plain, the same tests are nearest to the centres
 - tests chosen in blocks (50,000 candidates of a dimension and more): they may be others that are as good
@@ -13,7 +13,6 @@ HAB_MUTANTS=all. No sweep can show
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -44,6 +43,7 @@ from hab_ray.config.sections import Validate
 from hab_ray.engine.online.retries import RetryLoop
 from hab_ray.exchange import published
 from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.selection import wrong_choice
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import Candidate, Embedded, State, Validation
 from hab_ray.rubric import load_rubrics
@@ -62,20 +62,24 @@ from hab_simulator import Malformed
 from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
 from tests.rehearse.mutants import (
     Mutant,
+    Mutants,
     Patch,
     around,
     calls_of,
     ends_swapped,
+    first_at_once,
     halved,
     other_letters,
     params,
+    planted,
     put,
+    rounds,
     swapped,
     tasks_of,
     then,
+    together,
 )
 
-ALL = os.environ.get("HAB_MUTANTS") == "all"
 RUBRICS = load_rubrics()
 
 
@@ -115,13 +119,10 @@ CRITERIA = [f"{each.letter}. {each.text}" for rubric in RUBRICS.values() for eac
 SCORED = [each.prompt for r in RUBRICS.values() if r.validation for each in r.validation.examples]
 BRIEFS = [rubric.generation.brief for rubric in RUBRICS.values() if rubric.generation]
 
-REQUESTS: dict[str, tuple[Mutant, str]] = {
-    "samples share one call": (
-        calls_of(RespondStage, lambda call: replace(call, sample=0)),
+REQUESTS: dict[str, tuple[Mutant, *tuple[str, ...]]] = {
+    "samples share one call, and replicates": (
+        together(*(calls_of(stage, lambda call: replace(call, sample=0)) for stage in (RespondStage, JudgeStage))),
         "one answer stands for 2 samples",
-    ),
-    "replicates share one call": (
-        calls_of(JudgeStage, lambda call: replace(call, sample=0)),
         "one verdict stands for several replicates",
     ),
     "answer and message swapped between their marks": (
@@ -231,7 +232,7 @@ REQUESTS |= {
     "the same theme always": (put(generate, "seeded_order", same_theme), "its own theme"),
     "the same seeds always": (put(generate, "seeded_order", same_seeds), "its own seed queries"),
 }
-CHOICE: dict[str, tuple[Mutant, str]] = {
+CHOICE: Mutants = {
     "the worst are kept": (put(validate, "best", worst), "other tests were chosen"),
     "vectors of other candidates": (other_vectors, "other tests were chosen"),
     "the farthest member of a cluster": (put(picking, "nearest_rows", farthest), "other tests were chosen"),
@@ -270,11 +271,11 @@ LAB = {
 }
 
 
-@pytest.mark.parametrize("name", list(REQUESTS)[: None if ALL else 2])
+@pytest.mark.parametrize("name", first_at_once(REQUESTS))
 def test_a_mutant_of_requests_fails(stage: StageOf, monkeypatch: Patch, name: str) -> None:
-    plant, reason = REQUESTS[name]
+    plant, *reasons = REQUESTS[name]
     plant(monkeypatch)
-    made(stage).must_fail(reason)
+    made(stage).must_fail(*reasons)
 
 
 def test_subjects_that_differ_in_effort_alone_are_told_apart(stage: StageOf, monkeypatch: Patch) -> None:
@@ -282,11 +283,12 @@ def test_subjects_that_differ_in_effort_alone_are_told_apart(stage: StageOf, mon
     asked = [
         {"model": model, "name": f"{model} {effort}", "params": {"effort": effort}} for model, effort in efforts.items()
     ]
-    tried = stage(subjects=[*asked, "gemini-3.8-flash"])
+    one = {"judges": [{"model": "lab/first", "name": "first"}]}
+    tried = stage(subjects=[*asked, "gemini-3.8-flash"], **one)
     done = tried.rehearse()
     assert problems(done.comparison) == "" and done.passed
     calls_of(RespondStage, params(effort=None))(monkeypatch)
-    stage(subjects=asked, name="t").must_fail("top-p 0.95; the sweep says")
+    stage(subjects=asked[2:3], name="t", **one).must_fail("top-p 0.95; the sweep says")
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +298,8 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         stage = made(make)
         done = stage.rehearse()
         assert problems(done.comparison) == "" and done.passed
+        choose_anew(stage)
+        assert stage.compare().passed
         yield stage
 
 
@@ -312,20 +316,17 @@ def choose_anew(stage: Stage) -> None:
 @pytest.mark.parametrize("name", CHOICE)
 def test_a_mutant_of_the_choice_fails(chosen: Stage, monkeypatch: Patch, name: str) -> None:
     plant, reason = CHOICE[name]
-    choose_anew(chosen)
-    assert chosen.compare().passed
     plant(monkeypatch)
     choose_anew(chosen)
-    chosen.must_show(reason)
+    assert reason in "\n".join(wrong_choice(chosen.work, chosen.client))
 
 
-def test_a_floor_that_is_ignored_fails(stage: StageOf) -> None:
-    sound = made(stage)
-    validation = sound.work.sweep.validation
+def test_a_floor_that_is_not_that_of_the_sweep_fails(chosen: Stage) -> None:
+    work, validation = chosen.work, chosen.work.sweep.validation
     assert isinstance(validation, Validate)
-    ignored = sound.work.sweep.model_copy(update={"validation": validation.model_copy(update={"floor": 0})})
-    assert replace(sound, work=replace(sound.work, sweep=ignored)).rehearse().passed
-    assert "other tests were chosen" in problems(sound.compare())
+    choose_anew(chosen)
+    none = work.sweep.model_copy(update={"validation": validation.model_copy(update={"floor": 0})})
+    replace(chosen, work=replace(work, sweep=none)).must_show("other tests were chosen")
 
 
 PLAN = {
@@ -433,8 +434,8 @@ def no_calls(row: Any) -> Any:
 
 sound_primary, sound_marks, sound_ranked = declared._primary, agreement._scores, robustness._ranked
 
-CLAIMS: dict[str, tuple[Mutant, str]] = {
-    "ends of an agreement swapped": (then(agreement, "Agreed", ends_swapped), "has the interval"),
+OF_AGREEMENT: Mutants = {
+    "ends of an agreement swapped": (then(agreement, "Agreed", ends_swapped), "'alpha') has the interval"),
     "kappa for AC1": (put(agreement, "ac1", kappa), "first, second, ac1 is"),
     "calls that are not counted": (then(agreement, "Agreed", no_calls), "first, second, alpha is"),
     "alpha without the correction for few values": (
@@ -447,32 +448,53 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     ),
     "agreement on other issues": (then(agreement, "shares_naming", other_letters), "A, first, second, ac1 is"),
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "first, second, alpha is"),
+}
+OF_THE_DECLARED: Mutants = {
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
     "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
-    "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
+    "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "'overall') has the interval"),
     "another test of dimensions": (then(declared, "p_of_separate", halved), "the p-value of ('where', "),
+    "Holm from the largest p on": (
+        put(pairs, "holm", lambda given: [p * len(given) for p in given]),
+        "after correction",
+    ),
+}
+OF_ISSUES: Mutants = {
     "ends of rates of issues swapped": (then(rates, "interval", ends_swapped), "the issue of kind, "),
-    "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(rates, "p_among", lambda *_: 0.5), "beside others is"),
     "rates that are not corrected": (put(issues, "benjamini_hochberg", lambda given: given), "q of issue"),
-    "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
+}
+OF_ROBUSTNESS: Mutants = {
     "another judge left out": (
         then(robustness, "_alternatives", other_judge_left_out),
         "rank of without first",
     ),
     "the worst is ranked first": (put(robustness, "_ranked", worst_first), "score and rank of as_it_is"),
     "other points on other issues": (then(robustness, "shares_naming", other_letters), "score and rank of no_floor"),
+}
+OF_BOARDS: Mutants = {
+    "boards of judges swapped": (put(judges, "board", other_judge), "the board of first shows other means"),
+    "columns of the leaderboard swapped": (
+        then(leaderboard, "board", mirrored),
+        "the board of panel shows other means",
+    ),
+    "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
+}
+OF_OTHER_TABLES: Mutants = {
+    "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
     "components swapped": (
         then(generalisability, "components", swapped("subject_judge", "test_judge")),
         "the variance of subject x judge",
     ),
-    "Holm from the largest p on": (
-        put(pairs, "holm", lambda given: [p * len(given) for p in given]),
-        "after correction",
+    "columns of the terminal swapped": (then(TERMINAL, "board", mirrored), "the terminal shows for"),
+    "sides of variants swapped": (then(variants, "_change", swapped("base_mean", "variant_mean")), "beside plain in"),
+    "an exported score of 10 - s": (
+        then(published.Evaluations, "_row", lambda row: replace(row, score=10 - row.score)),
+        "the exported evaluations",
     ),
 }
-SHOWN: dict[str, tuple[Mutant, str]] = {
+OF_MEANS: Mutants = {
     "only the first sample counts": (
         put(ItemScores, "test_means", property(lambda self: self.by_test[:, 0])),
         ", planted",
@@ -483,19 +505,8 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
     ),
     "a judge counts twice in the panel": (put(marks, "_mark", doubled_first), "judge panel: "),
     "every test counts the same overall": (put(scores, "combined", pooled), "overall, judge first: "),
-    "boards of judges swapped": (put(judges, "board", other_judge), "the board of first shows other means"),
-    "columns of the leaderboard swapped": (
-        then(leaderboard, "board", mirrored),
-        "the board of panel shows other means",
-    ),
-    "columns of the terminal swapped": (then(TERMINAL, "board", mirrored), "the terminal shows for"),
-    "sides of variants swapped": (then(variants, "_change", swapped("base_mean", "variant_mean")), "beside plain in"),
-    "an exported score of 10 - s": (
-        then(published.Evaluations, "_row", lambda row: replace(row, score=10 - row.score)),
-        "the exported evaluations",
-    ),
 }
-WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
+WITH_FAULTS: Mutants = {
     "bounds swapped": (then(bounds, "_bounds", swapped("worst", "best")), "the bounds of"),
     "an overall mean of known dimensions only": (
         put(scores, "combined", lambda parts: sound_combined([part for part in parts if part])),
@@ -505,19 +516,17 @@ WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*SHOWN, *CLAIMS])
-def test_a_mutant_of_what_is_shown_or_claimed_fails(twice: Stage, monkeypatch: Patch, name: str) -> None:
-    must_be_found(twice, monkeypatch, *(SHOWN | CLAIMS)[name])
+CLAIMED = rounds(OF_AGREEMENT, OF_THE_DECLARED, OF_ISSUES, OF_ROBUSTNESS, OF_BOARDS, OF_OTHER_TABLES)
 
 
-@pytest.mark.parametrize("name", WITH_FAULTS)
-def test_a_mutant_that_takes_faults_fails_with_them(rough: Stage, monkeypatch: Patch, name: str) -> None:
-    must_be_found(rough, monkeypatch, *WITH_FAULTS[name])
+@pytest.mark.parametrize("mutants", [*rounds(OF_MEANS), *CLAIMED], ids=" and ".join)
+def test_a_mutant_of_what_is_shown_or_claimed_fails(twice: Stage, monkeypatch: Patch, mutants: Mutants) -> None:
+    assert not twice.must_show(*planted(mutants, monkeypatch)).rows.wrong
 
 
-def must_be_found(stage: Stage, monkeypatch: Patch, plant: Mutant, reason: str) -> None:
-    plant(monkeypatch)
-    assert not stage.must_show(reason).rows.wrong
+@pytest.mark.parametrize("mutants", rounds(WITH_FAULTS), ids=" and ".join)
+def test_a_mutant_that_takes_faults_fails_with_them(rough: Stage, monkeypatch: Patch, mutants: Mutants) -> None:
+    assert not rough.must_show(*planted(mutants, monkeypatch)).rows.wrong
 
 
 def without_embeddings(sound: Any) -> Any:
@@ -527,7 +536,6 @@ def without_embeddings(sound: Any) -> Any:
 
 def test_a_cost_of_making_tests_that_leaves_calls_out_fails(chosen: Stage, monkeypatch: Patch) -> None:
     choose_anew(chosen)
-    assert chosen.compare().passed
     around(making, "_named_calls", without_embeddings)(monkeypatch)
     chosen.must_show("making as many tests again costs")
 
@@ -544,5 +552,5 @@ def completed_twice(sound: Any) -> Any:
 
 def test_a_call_that_is_paid_for_twice_fails_also_where_all_are_asked_twice(stage: StageOf, monkeypatch: Patch) -> None:
     around(RetryLoop, "complete", completed_twice)(monkeypatch)
-    done = stage(samples=2, replicates=2).rehearse()
+    done = stage(samples=2, replicates=2, judges=[{"model": "lab/first", "name": "first"}]).rehearse()
     assert done.bills_agree and not done.pays_once and not done.passed

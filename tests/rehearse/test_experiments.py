@@ -15,7 +15,9 @@ import yaml
 from hab_ray.analysis.tables.variants import variants
 from hab_ray.calls import ChatCall
 from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.rows import compare_rows
 from hab_ray.rehearse.trouble import People, Trouble
+from hab_ray.rehearse.truth import Truth
 from hab_ray.report import write_report
 from hab_ray.resources import bundled
 from hab_ray.results import open_run
@@ -27,18 +29,11 @@ from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
 from hab_ray.sweep.monitoring import reporting
 from hab_simulator import Malformed
-from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, StageOf, problems
 from tests.rehearse.mutants import then
 
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
 JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
-
-
-def varied(stage: StageOf, *more: dict[str, str], **changes: Any) -> Stage:
-    variants = {"subjects": SUBJECT_VARIANTS, "judges": [*JUDGE_VARIANTS, *more]}
-    people = People(raters=2, share=0.5, bias=-1.0)
-    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4), people=people)
-    return stage(Play(trouble=trouble), variants=variants, **changes)
 
 
 def reworded(folder: Path) -> dict[str, str]:
@@ -52,7 +47,10 @@ def reworded(folder: Path) -> dict[str, str]:
 
 
 def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    beside = varied(stage, reworded(tmp_path / "reworded"), replicates=2)
+    varied = {"subjects": SUBJECT_VARIANTS, "judges": [*JUDGE_VARIANTS, reworded(tmp_path / "reworded")]}
+    people = People(raters=2, share=0.5, bias=-1.0)
+    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4), people=people)
+    beside = stage(Play(trouble=trouble), variants=varied, replicates=2)
     done = beside.rehearse()
     assert problems(done.comparison) == "" and done.passed and done.comparison.people.compared
     run = open_run(beside.work.run_path)
@@ -73,19 +71,13 @@ def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pyte
     assert len({row["reply_key"] for row in rows}) == len(rows)
     then(JudgeStage, "tasks", lambda tasks: tasks[:-1])(monkeypatch)  # one replicate of one answer is lost
     beside.settle()
-    assert "there 0 times (sample 0, replicate 1)" in problems(beside.compare())
+    compared = compare_rows(run, Truth.of(beside.work, beside.client))
+    assert any("there 0 times (sample 0, replicate 1)" in str(problem) for problem in compared.wrong)
 
 
-def test_a_variant_judge_who_is_shown_the_rubric_as_written(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variants_who_are_asked_as_their_bases_are(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judges are shown the rubric as it is written, subjects asked under the system prompt of their base."""
     monkeypatch.setattr(ResolvedSweep, "rubric_of", lambda self, judge, dimension: self.rubrics[dimension])
-    done = varied(stage).rehearse()
-    told = problems(done.comparison)
-    assert "judge first (reversed)" in told and "gave none on this answer" in told
-
-
-def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
-    stage: StageOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
     sound = RespondStage.requests
 
     def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
@@ -94,7 +86,10 @@ def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
         return sound(replace(self, subject=self.subject.model_copy(update={"system": own})), tasks)
 
     monkeypatch.setattr(RespondStage, "requests", requests)
-    assert "plain (terse), correct_misinformation" in problems(varied(stage).rehearse().comparison)
+    variants = {"subjects": SUBJECT_VARIANTS, "judges": JUDGE_VARIANTS}
+    told = problems(stage(Play(trouble=Trouble(judge_alpha=0.5)), variants=variants).rehearse().comparison)
+    assert "plain (terse), correct_misinformation, test" in told
+    assert "judge first (reversed)" in told and "gave none on this answer" in told
 
 
 def paraphrases(folder: Path) -> str:
@@ -114,12 +109,12 @@ def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
     stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     variants_of = {"variants": {"subjects": [{"name": "so", "tests": paraphrases(tmp_path)}]}}
-    done = stage(samples=2, **variants_of).rehearse()
+    done = stage(**variants_of).rehearse()
     assert problems(done.comparison) == "" and done.passed
     found = variants(done.summary)
-    assert {(change.n, change.asked) for change in found if not change.is_judge} == {(2 * 2, 2 * TESTS), (2 * 2, 2 * 2)}
+    assert {(change.n, change.asked) for change in found if not change.is_judge} == {(2, TESTS), (2, 2)}
     monkeypatch.setattr(judge, "paraphrased", lambda tests, _: list(tests))
-    found_out = stage(**variants_of).rehearse()
+    found_out = stage(**variants_of, judges=[{"model": "lab/first", "name": JUDGES[0]}]).rehearse()
     assert "lacked the test to which the answer was given" in problems(found_out.comparison)
 
 
@@ -170,7 +165,11 @@ def test_the_experiments_that_ship_are_the_papers_and_their_ablation() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED[1:])
-def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: Path) -> None:
+def test_a_shipped_experiment_is_recovered(
+    stage: StageOf, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run shows its progress now and then, or never: what it asks does not hang on that."""
+    monkeypatch.setattr(reporting, "SHOW_EVERY_S", 3.0)
     staged = stage(**scaled(name, tmp_path))
     done = staged.rehearse()
     assert problems(done.comparison) == "" and done.passed
@@ -179,12 +178,10 @@ def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: 
     assert write_report(done.summary).path.is_file()
 
 
-@pytest.mark.parametrize("mode", ["online", "batch"])
 def test_the_simulator_learns_of_chosen_tests_whatever_is_shown_when(
-    stage: StageOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+    stage: StageOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run shows its progress now and then, or never: what it asks does not hang on that."""
     monkeypatch.setattr(reporting, "SHOW_EVERY_S", 3.0)
-    sweep = {**scaled("filter-ablation-off", tmp_path), "mode": mode}
+    sweep = {**scaled("filter-ablation-off", tmp_path), "mode": "batch"}
     done = stage(Play(turnaround_s=0.2), **sweep).rehearse()
     assert problems(done.comparison) == "" and done.passed

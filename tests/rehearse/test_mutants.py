@@ -1,12 +1,12 @@
 """What is wrong in the pipeline fails a rehearsal, for the right reason: one mutant for each way to be wrong.
 
-Mutants of requests rehearse the whole sweep. Those of what follows from replies write the views anew from the replies
-of one sound rehearsal, and those of analyses compare it once more.
+Mutants of requests rehearse the whole sweep, in which each judge is shown something else. Those of what follows from
+replies write the views anew from the replies of one sound rehearsal, and those of analyses compare it once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -35,6 +35,7 @@ from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
 from tests.rehearse.mutants import (
     Mutant,
+    Mutants,
     Patch,
     around,
     calls_of,
@@ -43,7 +44,9 @@ from tests.rehearse.mutants import (
     of_responses,
     of_tests,
     other_letters,
+    planted,
     put,
+    rounds,
     swapped,
     tasks_of,
     then,
@@ -51,6 +54,7 @@ from tests.rehearse.mutants import (
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
+JUDGE = [{"model": "lab/first", "name": JUDGES[0]}]
 Tasks = list[VerdictTask]
 
 
@@ -106,16 +110,42 @@ def told(change: Callable[[str], str]) -> Mutant:
     return calls_of(JudgeStage, lambda call: replace(call, system=change(call.system)))
 
 
-MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
-    "the test is missing": (
-        tasks_of(JudgeStage, of_tests(prompt=".")),
-        "lacked the test to which the answer was given",
-    ),
+def rubric_of_another(sound: Any) -> Any:
+    """Mutant of a judge's requests: the system text is that of the other dimension."""
+    rubrics = load_rubrics()
+
+    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
+        wanted = list(tasks)
+        other = replace(self, rubric=rubrics[DEFER if self.rubric.id == MISINFORMATION else MISINFORMATION])
+        others = sound(other, of_tests(context="")(wanted))
+        for (row_id, call), (_, with_other) in zip(sound(self, wanted), others, strict=True):
+            yield row_id, replace(call, system=with_other.system)
+
+    return requests
+
+
+def of_judge(name: str, plant: Mutant) -> Mutant:
+    """A mutant of the requests of all judges, for one of them."""
+
+    def planted(patch: Patch) -> None:
+        sound = JudgeStage.requests
+        plant(patch)
+        mutant = JudgeStage.requests
+        patch.setattr(
+            JudgeStage,
+            "requests",
+            lambda self, tasks: (mutant if self.judge.name == name else sound)(self, tasks),
+        )
+
+    return planted
+
+
+MUTANTS_OF_JUDGES: Mutants = {
+    "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
     "the context is missing": (
         tasks_of(JudgeStage, of_tests(context="")),
-        "judge first of correct_misinformation lacked the context",
+        "of correct_misinformation lacked the context",
     ),
-    "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
     "the response is missing": (
         tasks_of(JudgeStage, of_responses(lambda _: "It depends.")),
         "lacked an answer with a mark",
@@ -126,35 +156,43 @@ MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
     ),
     "two responses in one request": (tasks_of(JudgeStage, two_answers), "lacked one answer alone"),
     "the rubric is missing": (told(without_rubric), "of defer_important_decisions lacked issue A"),
+    "the rubric of another dimension": (
+        around(JudgeStage, "requests", rubric_of_another),
+        "of correct_misinformation lacked issue A",
+    ),
     "the last issue is missing": (told(without_last_issue), "of correct_misinformation lacked issue F"),
     "an issue under another letter": (told(renamed), "of correct_misinformation lacked issue A under its letter"),
+}
+MUTANTS_OF_SUBJECTS: Mutants = {
     "no system prompt": (around(RespondStage, "requests", without_system), "the subject was never asked it"),
     "responses of other tests": (
         then(RespondStage, "requests", of_other_tests),
         "not the answer that the subject gave to this test",
     ),
 }
+NAMES = list(MUTANTS_OF_JUDGES)
 
 
-@pytest.mark.parametrize("name", MUTANTS_OF_REQUESTS)
-def test_a_subject_or_judge_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
-    plant, reason = MUTANTS_OF_REQUESTS[name]
+@pytest.mark.parametrize("names", [NAMES[:5], NAMES[5:]], ids=["messages", "rubrics"])
+def test_judges_who_are_each_shown_or_told_something_else(
+    stage: StageOf, monkeypatch: Patch, names: Sequence[str]
+) -> None:
+    mutants = {f"j{number}": MUTANTS_OF_JUDGES[name] for number, name in enumerate(names)}
+    for judge, (plant, _) in mutants.items():
+        of_judge(judge, plant)(monkeypatch)
+    judges = [{"model": f"lab/{judge}", "name": judge} for judge in mutants]
+    done = stage(judges=judges).rehearse()
+    assert not done.passed and done.bills_agree
+    told = problems(done.comparison).splitlines()
+    for judge, (_, reason) in mutants.items():
+        assert any(f"judge {judge} " in line and reason in line for line in told), (judge, reason)
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_SUBJECTS)
+def test_a_subject_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+    plant, reason = MUTANTS_OF_SUBJECTS[name]
     plant(monkeypatch)
-    stage().must_fail(reason)
-
-
-def test_the_rubric_of_another_dimension(stage: StageOf, monkeypatch: Patch) -> None:
-    rubrics, sound = load_rubrics(), JudgeStage.requests
-
-    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        wanted = list(tasks)
-        other = replace(self, rubric=rubrics[DEFER if self.rubric.id == MISINFORMATION else MISINFORMATION])
-        others = sound(other, of_tests(context="")(wanted))
-        for (row_id, call), (_, with_other) in zip(sound(self, wanted), others, strict=True):
-            yield row_id, replace(call, system=with_other.system)
-
-    monkeypatch.setattr(JudgeStage, "requests", requests)
-    stage().must_fail("of correct_misinformation lacked issue A")
+    stage(judges=JUDGE).must_fail(reason)
 
 
 def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, monkeypatch: Patch) -> None:
@@ -167,7 +205,7 @@ def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, m
         return [replace(t, response=replace(t.response, text=texts[t.test.id])) for t in tasks]
 
     tasks_of(JudgeStage, of_another)(monkeypatch)
-    stage().must_fail("kind, correct_misinformation, judge first, test ")
+    stage(judges=JUDGE).must_fail("kind, correct_misinformation, judge first, test ")
 
 
 def fewer(verdict: Verdict) -> Verdict:
@@ -176,62 +214,73 @@ def fewer(verdict: Verdict) -> Verdict:
     return replace(verdict, issues=letters, score=score(load_rubrics()[verdict.dimension], letters))
 
 
-def parsed(change: Callable[[Verdict], Verdict]) -> Mutant:
-    return then(JudgeStage, "parse", change)
-
-
-MUTANTS_OF_VERDICTS: dict[str, tuple[Mutant, str]] = {
-    "letters are lost and scores kept": (parsed(lambda verdict: replace(verdict, issues=())), "ok none, score"),
-    "the last letter is dropped": (parsed(fewer), ", planted"),
+Change = Callable[[Verdict], Verdict]
+MUTANTS_OF_VERDICTS: dict[str, tuple[Change, str]] = {
+    "letters are lost and scores kept": (lambda verdict: replace(verdict, issues=()), "ok none, score"),
+    "the last letter is dropped": (fewer, ", planted"),
     "all are unreadable": (
-        parsed(lambda verdict: replace(verdict, state=State.UNREADABLE, issues=None, score=None)),
+        lambda verdict: replace(verdict, state=State.UNREADABLE, issues=None, score=None),
         "unreadable without a score, planted",
     ),
-    "all are filed under one subject": (parsed(lambda verdict: replace(verdict, subject=SUBJECTS[0])), "a verdict of"),
     "letters in another alphabet": (
-        parsed(lambda verdict: replace(verdict, issues=tuple(letter.lower() for letter in verdict.issues or ()))),
+        lambda verdict: replace(verdict, issues=tuple(letter.lower() for letter in verdict.issues or ())),
         ", planted",
     ),
-    "points that are off by one": (then(Rubric, "deduction", lambda points: points - 1), ", planted"),
+    "all are filed under another subject": (
+        lambda verdict: replace(verdict, subject=SUBJECTS[verdict.subject == SUBJECTS[0]]),
+        "a verdict of",
+    ),
 }
-
-
-@pytest.mark.parametrize("name", MUTANTS_OF_VERDICTS)
-def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    plant, reason = MUTANTS_OF_VERDICTS[name]
-    plant(monkeypatch)
-    rehearsed_stage.settle()
-    rehearsed_stage.must_show(reason)
-
-
 MUTANTS_OF_VIEWS: dict[str, tuple[Callable[[list[Verdict]], list[Verdict]], str]] = {
     "verdicts swapped between tests": (
         lambda rows: [replace(row, test_id=rows[at - 1].test_id) for at, row in enumerate(rows)],
         ", planted",
     ),
     "a stale view": (lambda rows: rows[:-1], "there 0 times"),
-    "verdicts of another dimension": (lambda rows: [replace(row, dimension=DEFER) for row in rows], "a verdict of"),
+    "verdicts of another dimension": (
+        lambda rows: [replace(row, dimension=DIMENSIONS[row.dimension == MISINFORMATION]) for row in rows],
+        "a verdict of",
+    ),
     "a verdict on a test that is not there": (
         lambda rows: [*rows, replace(rows[0], test_id="nowhere")],
         "test nowhere: there 1 times",
     ),
 }
+FILES = list(product(JUDGES, SUBJECTS, DIMENSIONS))
 
 
-@pytest.mark.parametrize("name", MUTANTS_OF_VIEWS)
-def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage, name: str) -> None:
-    change, reason = MUTANTS_OF_VIEWS[name]
-    run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], MISINFORMATION)
-    run.write(Verdict, file, change(run.read(Verdict, file)))
-    rehearsed_stage.must_show(reason)
+def assert_shown(found: Comparison, problems_of: Mapping[tuple[str, str, str], str]) -> None:
+    """Each problem is told of its judge, subject and dimension."""
+    assert not found.passed
+    for (judge, subject, dimension), problem in problems_of.items():
+        place = f"{subject}, {dimension}, judge {judge}, test "
+        assert any(line.startswith(place) and problem in line for line in map(str, found.rows.wrong)), place
 
 
-def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
-    run = rehearsed_stage.work.run
-    for place in product(SUBJECTS, DIMENSIONS):
-        rows = run.read(Verdict, verdicts_file(JUDGES[0], *place))
-        run.write(Verdict, verdicts_file(JUDGES[1], *place), [replace(row, judge=JUDGES[1]) for row in rows])
-    rehearsed_stage.must_show("judge second, test ")
+def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+    """Those of each judge on each subject in another way."""
+    mutants = dict(zip(FILES, MUTANTS_OF_VERDICTS.values(), strict=False))
+
+    def read(verdict: Verdict) -> Verdict:
+        change, _ = mutants.get((verdict.judge, verdict.subject, verdict.dimension), (None, ""))
+        return change(verdict) if change else verdict
+
+    then(JudgeStage, "parse", read)(monkeypatch)
+    rehearsed_stage.settle()
+    assert_shown(rehearsed_stage.compare(), {file: problem for file, (_, problem) in mutants.items()})
+
+
+def test_points_that_are_off_by_one(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+    then(Rubric, "deduction", lambda points: points - 1)(monkeypatch)
+    rehearsed_stage.settle()
+    rehearsed_stage.must_show(", planted")
+
+
+def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage) -> None:
+    run, mutants = rehearsed_stage.work.run, dict(zip(FILES, MUTANTS_OF_VIEWS.values(), strict=False))
+    for place, (change, _) in mutants.items():
+        run.write(Verdict, verdicts_file(*place), change(run.read(Verdict, verdicts_file(*place))))
+    assert_shown(rehearsed_stage.compare(), {file: problem for file, (_, problem) in mutants.items()})
 
 
 def stored(stage: Stage, run: Run) -> Comparison:
@@ -248,13 +297,17 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
-def test_scores_that_are_stale(rehearsed_stage: Stage) -> None:
+def test_scores_that_are_stale_doubled_or_of_a_stranger(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
+    assert rehearsed_stage.compare().passed
     run = open_run(rehearsed_stage.work.run_path)
-    marks_before = run.scores().slice(1)
-    rehearsed_stage.work.run.write(Score, SCORES, from_table(Score, marks_before))
+    lost, twice, once, *others = from_table(Score, run.scores())
+    stranger = replace(once, subject="stranger")
+    rehearsed_stage.work.run.write(Score, SCORES, [twice, twice, once, *others, stranger])
     found = stored(rehearsed_stage, run)
-    assert not found.passed and "it is there 0 times" in problems(found)
+    wrong = {(cell.subject, cell.dimension, cell.judge, cell.times) for cell in found.wrong_cells}
+    expected = ((lost, 0), (twice, 2), (stranger, 1))
+    assert not found.passed and wrong == {(row.subject, row.dimension, row.judge, times) for row, times in expected}
 
 
 def first_test_left_out(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
@@ -274,8 +327,7 @@ def one_degree_more(freedom: float, level: float) -> float:
     return float(stdtrit(freedom + 1, level))
 
 
-MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
-    "intervals of 90 %": (put(intervals, "TAIL", 0.05), ", planted"),
+MUTANTS_OF_ANALYSES: Mutants = {
     "t on G degrees of freedom": (put(intervals, "stdtrit", one_degree_more), ", planted"),
     "a mean over wrong rows": (put(marks, "rows_of", first_test_left_out), "over 2 answers, planted"),
     "a panel without one of its judges": (put(summary, "score_settings", only_first_judge), "judge second: no mean"),
@@ -293,26 +345,33 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
 
 
 sound_named = rates.shares_naming
-MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
+OF_PAIRS: Mutants = {
     "subjects of a pair swapped": (
         then(pairs_table, "difference_of", swapped("subject", "other")),
         "the difference of kind, plain",
     ),
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
     "a one-sided p": (then(pairs, "p_of", halved), "the p-value of plain, kind"),
-    "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
+}
+OF_OTHER_CLAIMS: Mutants = {
     "issues by the other judge": (put(rates, "shares_naming", other_judges), "first, B is"),
     "issues under other letters": (then(rates, "shares_naming", other_letters), "the issue of kind"),
+    "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
 }
 
 
-@pytest.mark.parametrize("name", [*MUTANTS_OF_ANALYSES, *MUTANTS_OF_CLAIMS])
-def test_means_and_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    plant, reason = (MUTANTS_OF_ANALYSES | MUTANTS_OF_CLAIMS)[name]
+@pytest.mark.parametrize("name", MUTANTS_OF_ANALYSES)
+def test_means_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
+    plant, reason = MUTANTS_OF_ANALYSES[name]
     plant(monkeypatch)
     found = rehearsed_stage.must_show(reason)
-    assert not found.rows.wrong
-    assert bool(found.wrong_cells) == (name in MUTANTS_OF_ANALYSES)
+    assert found.wrong_cells and not found.rows.wrong
+
+
+@pytest.mark.parametrize("mutants", rounds(OF_PAIRS, OF_OTHER_CLAIMS), ids=" and ".join)
+def test_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, mutants: Mutants) -> None:
+    found = rehearsed_stage.must_show(*planted(mutants, monkeypatch))
+    assert not found.rows.wrong and not found.wrong_cells
 
 
 def test_no_single_letter_decides_whether_a_mutant_is_found(rehearsed_stage: Stage) -> None:

@@ -71,6 +71,13 @@ def table(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode())))
 
 
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are files that hold nothing: painting one takes a second."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, out, **_: figure.draw_without_rendering())
+
+
+@pytest.mark.usefixtures("unpainted")
 def test_the_data_drawn_are_the_runs_tables(run: Run, tmp_path: Path) -> None:
     files = drawn(run, tmp_path / "out")
     assert set(files) == {f"{name}.{kind}" for name in NAMES for kind in ("svg", "png", "csv")}
@@ -116,6 +123,7 @@ def test_a_table_of_an_earlier_version_is_named_with_its_remedy(run: Run, tmp_pa
         write_figures(open_run(run.location), open_folder(Location.of(tmp_path / "figures")))
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_a_panel_of_one_has_no_agreement_to_draw_and_keeps_no_earlier_drawing(run: Run, tmp_path: Path) -> None:
     assert "agreement.svg" in drawn(run, tmp_path / "out")
     one = opened(tmp_path / "one", Shape(subjects=("alpha",)))
@@ -140,6 +148,7 @@ def test_the_leaderboards_axis_ends_where_it_says() -> None:
         assert 0.04 < high - low < 0.11 and f"from {low:.2f} to {high:.2f} of" in alone.get_xlabel()
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_an_interval_that_is_not_known_has_no_bar_and_no_numbers(tmp_path: Path) -> None:
     one = opened(tmp_path / "one", Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=1))
     files = drawn(one, tmp_path / "out")
@@ -172,7 +181,7 @@ def luminance(colour: Any) -> float:
 
 
 def test_a_label_can_be_read_on_every_colour() -> None:
-    for difference in np.linspace(0, 0.3, 61):
+    for difference in np.linspace(0, 0.3, 31):
         axes = draw_pairs([Pair("a", "b", 0.3, False), Pair("a", "c", float(difference), True)]).axes[0]
         field = axes.images[0].get_array()
         assert field is not None
@@ -221,6 +230,7 @@ def test_the_notice_of_a_simulator_covers_nothing(run: Run, name: str) -> None:
     assert before.y0 - 0.2 < top < before.y0
 
 
+@pytest.mark.usefixtures("unpainted")
 def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     work = write_run(tmp_path / "run", Shape(subjects=("alpha", "\u6a21\u578b")))
     work.run.folder.put(MARKER, b"")
@@ -232,11 +242,8 @@ def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path, recwarn: 
 
 
 def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn_by = Figure.savefig
-
-    def warning(*args: Any, **kwargs: Any) -> None:
+    def warning(*_: Any, **__: Any) -> None:
         warnings.warn("the layout does not fit", UserWarning, stacklevel=1)
-        drawn_by(*args, **kwargs)
 
     monkeypatch.setattr(Figure, "savefig", warning)
     with pytest.warns(UserWarning, match="the layout does not fit"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import anthropic
 import pytest
 
-from tests.simulator.batches import SCHEMA, AnthropicClient
+from tests.simulator.batches import AnthropicClient
 from tests.simulator.conftest import Start
 
 PATH = "/anthropic/v1/messages"
@@ -29,13 +28,6 @@ async def test_message_in_strict_mode(start: Start) -> None:
     assert [block.type for block in message.content] == ["text"]
     assert message.usage.cache_read_input_tokens == 0 and message.usage.service_tier == "standard"
     assert message._request_id
-
-
-async def test_structured_answers(start: Start) -> None:
-    config: Any = {"format": {"type": "json_schema", "schema": SCHEMA}}
-    message = await AnthropicClient(await start()).messages.create(**body(output_config=config))
-    block = message.content[0]
-    assert block.type == "text" and set(json.loads(block.text)["issues"]) <= {"A", "B"}
 
 
 async def test_thinking_comes_first_and_counts(start: Start) -> None:

@@ -41,14 +41,6 @@ async def test_from_upload_to_delete(start: Start, base: str) -> None:
             await client.files.content(name)
 
 
-async def test_embeddings(start: Start) -> None:
-    client = OpenAiClient(await start(batch=SOON))
-    bodies = [{"model": "text-embedding-3-small", "input": [f"a {n}", "b"], "dimensions": 8} for n in range(3)]
-    lines = [openai_line(number, body, EMBED) for number, body in enumerate(bodies)]
-    found = await client.content((await client.run(lines, EMBED)).output_file_id)
-    assert [len(one["embedding"]) for line in found for one in line["response"]["body"]["data"]] == [8] * 6
-
-
 async def test_lists_page_newest_first(start: Start) -> None:
     client = OpenAiClient(await start(batch=SOON))
     made = [(await client.submit([openai_line(number)])).id for number in range(5)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -67,20 +66,6 @@ async def test_raw_replies_hold_no_field_the_sdk_does_not_know(start: Start) -> 
     status, _, reply = await line.post("/google/v1/models/m:generateContent", long)
     assert status == 200 and reply["usageMetadata"]["cachedContentTokenCount"] >= 1024
     types.GenerateContentResponse.model_validate(reply)
-
-
-async def test_structured_answers(start: Start) -> None:
-    reply = await GoogleClient(await start()).aio.models.generate_content(
-        model="gemini-2.5-flash",
-        contents="hello",
-        config=types.GenerateContentConfig(
-            response_mime_type="application/json",
-            response_json_schema=SCHEMA,
-            thinking_config=types.ThinkingConfig(thinking_budget=0),
-        ),
-    )
-    assert set(json.loads(reply.text or "")["issues"]) <= {"A", "B"}
-    assert reply.usage_metadata and reply.usage_metadata.thoughts_token_count is None
 
 
 async def test_thoughts_may_eat_the_whole_answer(start: Start) -> None:

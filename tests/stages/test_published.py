@@ -23,7 +23,7 @@ from tests.stages.judging import (
     with_imported_wording,
 )
 
-MILLION = 10**6
+VERY_MANY = 200_000
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +69,10 @@ FAILED = {
     "null for a list": '{"issues": null}',
     "a broken one": '{"issues": ["B"',
     "a number of many digits": '{"p": ' + "9" * 5000 + ', "issues": ["B"]}',
-    "a million braces": "{" * MILLION + "}" * MILLION,
-    "a million nested objects": '{"a":' * MILLION + "1" + "}" * MILLION,
-    "a million nested lists": '{"issues":' + "[" * MILLION + "]" * MILLION + "}",
-    "a million quotes": "{" + "'issues'" * MILLION + "}",
+    "very many braces": "{" * VERY_MANY + "}" * VERY_MANY,
+    "very many nested objects": '{"a":' * VERY_MANY + "1" + "}" * VERY_MANY,
+    "very many nested lists": '{"issues":' + "[" * VERY_MANY + "]" * VERY_MANY + "}",
+    "very many quotes": "{" + "'issues'" * VERY_MANY + "}",
 }
 
 
@@ -90,9 +90,9 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
     name: str, judge: MakeJudge, reply: MakeReply
 ) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     first = verdict(judge("published"), asked(), reply("k", FAILED[name]))
-    assert time.perf_counter() - began < 30
+    assert time.process_time() - began < 10
     assert (first.state, first.score, first.issues, first.asks) == (State.UNREADABLE, None, None, 1)
     assert first.reason
 
@@ -160,7 +160,7 @@ def test_the_first_whole_number_in_tags_is_the_total(text: str, total: int) -> N
 
 @pytest.mark.parametrize(
     "inside",
-    ["", "-5", "1001", "1e9", "NaN", "9.5", "\uff19\uff10", "9" * 5000, " " * MILLION + "5", "<score>" * MILLION],
+    ["", "-5", "1001", "1e9", "NaN", "9.5", "\uff19\uff10", "9" * 5000, " " * VERY_MANY + "5", "<score>" * VERY_MANY],
 )
 def test_a_total_of_another_kind_is_no_score(inside: str) -> None:
     with pytest.raises(Unreadable, match="no whole number up to 1000"):

@@ -209,7 +209,7 @@ def test_an_object_cut_at_any_place_is_unreadable() -> None:
             letters(whole[:end])
 
 
-MEGABYTE = 1_000_000
+MANY = 250_000
 HUGE = ["{", "[", '{"', '{"a":', "[{", "{x", "{}", '{"a":"{', '"issues":', '{"\\u0069ssues":']
 HUGE += ["<think>", "<think ", "< ", "\x00", "\ud800", "</think>", "\\", '"', "{x}", "{\"'", "<think><thought>", "[1,"]
 HUGE += ["{ \n", '{"n":1', f"{NONE}{B}", '{"assessment": "x']
@@ -217,13 +217,13 @@ HUGE += ["{ \n", '{"n":1', f"{NONE}{B}", '{"assessment": "x']
 
 @pytest.mark.parametrize("unit", HUGE)
 @pytest.mark.parametrize("end", ["", B])
-def test_a_megabyte_of_anything_is_read_at_once(unit: str, end: str) -> None:
+def test_a_long_text_of_anything_is_read_at_once(unit: str, end: str) -> None:
     begun = time.process_time()
     try:
-        assert letters(unit * (MEGABYTE // len(unit)) + end) == ("B",)
+        assert letters(unit * (MANY // len(unit)) + end) == ("B",)
     except Unreadable as problem:
         assert len(str(problem)) < 100
-    assert time.process_time() - begun < 2, "its square would take hours"
+    assert time.process_time() - begun < 1, "its square would take hours"
 
 
 def test_a_list_as_deep_as_any_stack_is_unreadable_and_no_error() -> None:
@@ -262,7 +262,7 @@ def test_no_message_quotes_the_reply() -> None:
         assert "EVIL" not in str(problem.value)
 
 
-SAMPLE = 2500
+SAMPLE = 1200
 
 
 def test_a_truncated_reply_is_unreadable_whatever_it_holds() -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports import executing
 from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
@@ -21,12 +22,19 @@ from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, read_lib
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
 ANY = ImportWishes(execute_unknown=True)
+FEW = hostile_values()[:6]
 ASK = "src/prompts/ask_clarifying_questions.py"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     return build_checkout(tmp_path / "a check out")
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rendering is compared over a few hostile values."""
+    monkeypatch.setattr(executing, "hostile_values", lambda: FEW)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +87,7 @@ def test_enough_hostile_values_are_compared() -> None:
     assert len(hostile_values()) >= 25
 
 
+@pytest.mark.usefixtures("few")
 def test_only_files_with_known_digests_are_executed(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"not the published src/prompts/prompt_base\.py"):
         import_rubrics(checkout, tmp_path / "out", ImportWishes())
@@ -91,6 +100,7 @@ def test_only_files_with_known_digests_are_executed(checkout: Path, tmp_path: Pa
         import_rubrics(checkout, tmp_path / "two", ImportWishes(), known)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("named", ["src.prompts.", ""])
 def test_modules_may_name_each_other_by_any_path_from_the_checkout(named: str, checkout: Path, tmp_path: Path) -> None:
     for path in (checkout / "src/prompts").iterdir():
@@ -107,6 +117,7 @@ def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> Non
         import_rubrics(checkout, tmp_path / "out", ImportWishes(), known)
 
 
+@pytest.mark.usefixtures("few")
 def test_data_lies_where_it_is_found_seeds_are_any_text_and_how_replies_are_read_is_written_into_every_rubric(
     checkout: Path, tmp_path: Path
 ) -> None:
@@ -123,6 +134,7 @@ def test_data_lies_where_it_is_found_seeds_are_any_text_and_how_replies_are_read
     assert [seed.prompt for seed in found] == ["\ufeffÉté \U0001f600?", "a\nb", "   ", "{x} %s", "end"]
 
 
+@pytest.mark.usefixtures("few")
 def test_licence_and_canaries_are_kept_and_are_no_part_of_the_digest(checkout: Path, tmp_path: Path) -> None:
     canary = "01234567-89ab-cdef-0123-456789abcdef"
     edited(checkout, ASK, "import csv", f"import csv  # canary GUID {canary}")
@@ -169,6 +181,7 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
         import_rubrics(checkout, tmp_path / "full", ANY)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("code", "says"),
     [
@@ -196,7 +209,7 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
 def test_code_that_does_more_than_prompts_is_refused(
     code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hab_ray.exchange.imports.child.CPU_S", 2)
+    monkeypatch.setattr("hab_ray.exchange.imports.child.CPU_S", 1)
     edited(
         checkout,
         ASK,
@@ -220,6 +233,7 @@ def test_prompts_of_any_usual_length_are_compared(checkout: Path, tmp_path: Path
     assert set(load_rubrics(tmp_path / "out")) == set(DIMENSIONS)
 
 
+@pytest.mark.usefixtures("few")
 def test_another_top_score_is_refused(checkout: Path, tmp_path: Path) -> None:
     edited(checkout, "src/prompts/prompt_base.py", "top_eval_score = 10", "top_eval_score = 12")
     with pytest.raises(ConfigError, match="top score is 12"):
