@@ -115,6 +115,19 @@ def test_one_process_at_a_time(held: Held, vendor: Vendors) -> None:
     ended(second)
 
 
+def test_stop(held: Held, vendor: Vendors) -> None:
+    """Once stopped no request begins, what is in flight is kept, and the channel ends."""
+    sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
+    executor = held.executor(f"{sim.url}/x/lab/v1")
+    executor.start(held.dispatch())
+    while not sim.meter()["received"]:
+        time.sleep(0.02)
+    executor.stop(30.0)
+    received = sim.meter()["received"]
+    counted = [event.counters for event in ended(executor) if isinstance(event, CountersRead)][-1]
+    assert counted.calls == sim.meter()["received"] == sim.meter()["billed"] == counted.finished[0] >= received
+
+
 def test_an_engine_that_cannot_be_opened_ends_the_run(held: Held) -> None:
     """The driver learns why, and not that a thread has ended."""
     site, work = held.site, held.site.work

@@ -38,7 +38,7 @@ def refused(rng: np.random.Generator, rows: int) -> Costs:
 
 
 POPULATIONS: Mapping[str, Population] = {
-    "wide": partial(lognormal, 1.2),
+    "narrow": partial(lognormal, 0.7),
     "rare": rare,
     "refused": refused,
 }

@@ -204,6 +204,25 @@ async def test_lost_lease(tmp_path: Path) -> None:
         assert 10 <= meter["billed"] == len(b.stored("a")) < 100
 
 
+async def test_stale_lease(tmp_path: Path) -> None:
+    """While the lease is stale nothing is sent and nothing given up; work continues once the lease is renewed."""
+    lease, latency = HeldLease(), {"kind": "fixed", "value_s": 0.2}
+    limits = Limits(concurrent=10, patience_s=5)
+    async with bench(tmp_path, "a", limits=limits, lease=lease, latency=latency) as b, b.engine:
+        work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(40)]))))
+        while not b.engine.in_flight:
+            await asyncio.sleep(0.01)
+        lease.problem = LeaseStale("not renewed")
+        while b.engine.in_flight:
+            await asyncio.sleep(0.01)
+        sent = (await b.meter())["received"]
+        await asyncio.sleep(0.5)
+        assert (await b.meter())["received"] == sent < 40 and not work.done()
+        lease.problem = None
+        await work
+        assert len(b.stored("a")) == 40 and not b.engine.counters.open
+
+
 async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
     """Calls waiting for the lease are released at once, and none of them is sent once it is renewed."""
     lease = HeldLease(LeaseStale("not renewed"))
