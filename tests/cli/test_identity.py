@@ -153,8 +153,8 @@ def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
     kept, spent = (desk.folder / "run/sweep.yaml").read_bytes(), money(desk.folder / "run")["spent"]
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
-    for command in (("budget", "release", "../run"), ("batches", "list", "../run")):  # an empty store has nothing open
-        assert "the run's store is not at store" in other.says(*command, status=2)
+    for asked in (("budget", "release", "../run"), ("batches", "list", "../run")):  # an empty store has nothing open
+        assert "the run's store is not at store" in other.says(*asked, status=2)
     assert not list(other.folder.iterdir())
     shutil.copy(desk.folder / "tests.jsonl", other.folder)
     shutil.copytree(desk.folder / "store", desk.folder / "copy")
@@ -172,8 +172,8 @@ def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
     assert "is a copy" in other.says("budget", "release", "../run", status=2)
     assert not (desk.folder / "s2").exists() and sim.meter()["batch"]["nanousd"] == spent
     (desk.folder / "store").rename(desk.folder / "moved")
-    for command in (("run", sweep, "--yes"), ("plan", sweep)):  # an empty store would pay for each open call again
-        refused = desk.says(*command, status=2)
+    for again in (("run", sweep, "--yes"), ("plan", sweep)):  # an empty store would pay for each open call again
+        refused = desk.says(*again, status=2)
         assert f"is not at {desk.folder / 'store'}. Put it back" in refused and "another `run:`" in refused
     assert not (desk.folder / "store").exists()
     shutil.rmtree(desk.folder / "copy")
