@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import typer
 
-from hab_ray.cli.commands.reading import agreement
 from hab_ray.cli.commands.reading.agreement import SCORES_UNIT, UNIT, narrowed, paper_table
 from hab_ray.cli.views.tables import as_latex, as_markdown
 from hab_ray.results import open_run
@@ -39,18 +37,6 @@ def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> N
     by_issue = [replace(row, dimension="d", issue=letter) for row, letter in zip(rows, "AB", strict=True)]
     assert "issue" in {column.key for column in narrowed(run, by_issue, few=3).columns}
     assert paper_table(run, by_issue).unit == UNIT
-
-
-def test_the_terminal_explains_a_mark_only_below_lines_that_have_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = write_run(desk.folder / "runs/example", Shape()).run_path
-    for answers, legends in ((50, 0), (49, 1)):
-        rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8, answers), judge="strict")]
-        monkeypatch.setattr(agreement, "people", lambda _, rows=rows: rows)
-        with pytest.raises(typer.Exit):
-            agreement.command(folder=folder)
-        assert capsys.readouterr().out.count("* few answers") == legends
 
 
 def test_a_paper_marks_lines_with_few_answers_as_the_terminal_does(desk: Desk) -> None:

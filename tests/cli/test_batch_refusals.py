@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import TESTS, account_of, changed, sweep_file
 
@@ -37,24 +35,6 @@ def test_mode_batch_leaves_rows_open_and_says_what_to_change(desk: Desk, vendor:
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"], meter["billed"]) == (0, 0, 0)
 
 
-def test_mode_auto_sends_online_at_once_and_says_so_once(desk: Desk, vendor: Vendors) -> None:
-    sim = dead_at(vendor, "cancelled")
-    subjects = [{"model": DEAD, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    sweep = asking(desk, sim, mode="auto", tests="seeds", dimensions="all", subjects=subjects)
-    done = desk.says("run", sweep, "--yes")
-    assert done.count(f"{DEAD} cannot be asked by batch: ") == 1 and NO_BATCHES in done
-    meter = sim.meter()
-    assert (meter["batch"]["created"], meter["batch"]["lines_billed"]) == (1, 0)
-    assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0
-
-
-def test_an_endpoint_without_a_batch_api_stops_no_model(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor(accounts={"openai": {"batch_api": False}})
-    done = desk.says("run", sweep_file(desk.folder, "openai", sim.url, "none"), "--yes", status=5)
-    assert "the endpoint has no batch API" in done and "give it `mode: auto`" in done
-    assert "was stopped" not in done
-
-
 def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, vendor: Vendors) -> None:
     faults = [{"kind": "stuck", "ordinal": 1, "done": 1.0}, {"kind": "reverted_cancel", "ordinal": 1}]
     sim = vendor(batch=SOON, batch_faults=faults)
@@ -65,29 +45,6 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
     assert "there is nothing to cancel" in desk.says("batches", "cancel", "run")
     assert "not cancelled, since it is not open" in desk.says("batches", "cancel", "run", "xai/000001")
-
-
-def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor(seed=1, batch=SOON | {"lines": {"malformed": 0.06}})
-    done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "malformed", tests="seeds"), "--yes")
-    view = desk.folder / "run/responses/gemini-3.5-flash-lite/encourage_learning.parquet"
-    states = [row["state"] for row in pq.read_table(view).to_pylist()]
-    bad = states.count("failed")
-    assert len(states) == 12 and bad == 1 and states.count("ok") == 11, done.stdout
-    named = done.stdout.count("failed every batch it was in")
-    asked = 12 + 11
-    assert sim.meter()["batch"]["lines_billed"] == asked - named and named >= bad
-    assert done.returncode == 0 and "was stopped" not in done.stdout
-
-
-def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor(batch=SOON | {"lines": {"malformed": 1.0}})
-    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless", tests="seeds", dimensions="all")
-    done = desk.says("run", sweep, "--yes", status=5)
-    assert "are all refused in the same words: " in done
-    assert "give it `mode: auto` or `mode: online`" in done
-    assert len(list((desk.folder / "store/ledger/google").iterdir())) < 10
-    assert sim.meter()["batch"]["created"] == 0
 
 
 def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_batches(

@@ -60,7 +60,7 @@ def test_nightmare(desk: Desk) -> None:
     sweep = desk.write(
         "dream",
         mode="batch",
-        tests=desk.seeds(dimensions, each=8),
+        tests=desk.seeds(dimensions, each=4),
         dimensions=dimensions,
         subjects=SUBJECTS,
         judges=["claude-haiku-5-5"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -116,22 +115,6 @@ def test_the_answer_shown_has_its_issues_in_the_rubrics_words(tmp_path: Path) ->
         f"{letter} (-{issues[letter].deduction}): {' '.join(issues[letter].text.split())}" in text for letter in letters
     )
     assert not any(hidden in text for hidden in "\u2028\u202e\x00")
-
-
-@pytest.mark.parametrize(
-    ("text", "ends"),
-    [
-        ("Is it far?", "far?"),
-        ("I want a place that fits, and I'm not in", "not in ..."),
-        ("It is near. " * 100, "..."),
-    ],
-    ids=["whole", "breaks off", "long"],
-)
-def test_a_text_that_breaks_off_is_marked(tmp_path: Path, text: str, ends: str) -> None:
-    write_run(tmp_path / "run", Shape(text=text, dimensions=("encourage_learning",)))
-    shown = list(judged_answer(open_run(Location.of(tmp_path / "run"))))
-    (said,) = [text for label, text in pairwise(shown) if label.endswith(" answers:")]
-    assert said.endswith(ends)
 
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.5, False), (1.0, True)])

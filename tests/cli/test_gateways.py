@@ -13,6 +13,7 @@ from hab_ray.catalog.prices import priced
 from hab_ray.visible import usd
 from hab_simulator import SimulatorClient
 from tests.conftest import Desk, Vendor, Vendors
+from tests.sweep.crashing import TESTS, sweep_file
 
 SUBJECT, JUDGE = "claude-haiku-4-5", "gpt-4.1-mini"
 OFTEN = {"poll_s": 0.2, "longest_poll_s": 0.2}
@@ -50,7 +51,7 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
     desk.environment |= {"HOUSE_KEY": "sk-of-the-house", "OPENAI_API_KEY": "sk-of-the-vendor"}
     settings: dict[str, Any] = {
         "executor": "local",
-        "tests": "seeds",
+        "tests": desk.tests(3),
         "dimensions": ["encourage_learning"],
         "providers": {
             "house": {
@@ -109,3 +110,15 @@ def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:
     done = desk.says("rehearse", rehearsed, "--turnaround", 0.5)
     assert "8 of 8 scores by dimension" in done and "the bills agree" in done
     assert re.search(r"(\d+) batch(?:es)? with (\d+) calls, \2 billed", done), done
+
+
+def test_the_vendors_own_price_is_booked_and_the_difference_is_told(desk: Desk, vendor: Vendors) -> None:
+    model = {"serves": ["chat"], "thinking": "always", "price": {"input": 5, "output": 30}}
+    sim = vendor(accounts={"xai": {"models": {"*": model}}})
+    said = re.sub(r"\s+", " ", desk.says("run", sweep_file(desk.folder, "xai", sim.url, "dear"), "--yes"))
+    paid = sim.meter()["batch"]["nanousd"]
+    assert f"{usd(paid)} paid" in said and paid > 0
+    stated = re.search(r"note: grok-4\.3: the vendor states \$(\S+) for (\d+) calls, our prices give \$(\S+);", said)
+    assert stated, said
+    assert round(float(stated[1]), 6) == round(paid / 1e9, 6) and int(stated[2]) == 2 * TESTS
+    assert 2 * float(stated[3]) < float(stated[1])

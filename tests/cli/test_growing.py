@@ -80,9 +80,6 @@ def test_tests_keep_their_generation_calls_in_a_file_that_names_none(desk: Desk,
     assert grown("other", *rows[:3], {**rows[3], "call": "two"}) == ["one", "one", "one", "two"]
 
 
-FORMATS = {"hf": "tests.parquet", "csv": "tests.csv", "json": "tests.jsonl"}
-
-
 def test_a_run_on_exported_tests_has_the_intervals_of_the_run_that_generated_them(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     made = {"generate": {"model": "sim/gen", "candidates": 12, "per_call": 3}, "validate": "off"}
@@ -92,12 +89,11 @@ def test_a_run_on_exported_tests_has_the_intervals_of_the_run_that_generated_the
     calls = {row["call"] for row in first["tests"]}
     assert 3 <= len(calls) <= 4 and None not in calls
     asked = sim.meter()["received"]
-    for form, file in FORMATS.items():
-        desk.says("export", "runs/first", "--format", form, "--out", form)
-        again = desk.sweep(form, sim.url, tests=f"{form}/{file}", dimensions=[GENERATED], mode="online")
-        assert f"{len(calls)} generation calls (of 9 tests)" in desk.says("plan", again, "--long")
-        desk.says("run", again)
-        assert results(desk, form) == first
+    desk.says("export", "runs/first", "--format", "hf", "--out", "hf")
+    again = desk.sweep("hf", sim.url, tests="hf/tests.parquet", dimensions=[GENERATED], mode="online")
+    assert f"{len(calls)} generation calls (of 9 tests)" in desk.says("plan", again, "--long")
+    desk.says("run", again)
+    assert results(desk, "hf") == first
     assert sim.meter()["received"] == asked  # the calls' keys do not depend on the column
 
     rows = [{name: cell for name, cell in row.items() if name != "call"} for row in first["tests"]]

@@ -48,23 +48,3 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(d
     assert [at for at in sent("x/sim") if at > continued_at] == []
     assert done.returncode == 0 and "taking over" in done.stdout, done.stdout
     assert (holder(desk).epoch, holder(desk).released) == (2, True)
-
-
-def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor(latency={"kind": "fixed", "value_s": 0.4})
-    long = {"renew_s": 10, "lost_s": 20, "take_s": 40}
-    sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=long, **GIVEN)
-    first = desk.start("run", sweep, "--yes")
-    until(lambda: len(sim.requests()) >= 1, first)
-    first.kill()
-    first.communicate()
-    waiting = desk.start("run", sweep, "--yes")
-    said = ""
-    while "Ctrl-C" not in said:
-        assert waiting.stdout
-        said += waiting.stdout.readline()
-    begun, sent = time.monotonic(), sim.requests()
-    waiting.send_signal(signal.SIGINT)
-    done = ended(waiting)
-    assert done.returncode == 130 and time.monotonic() - begun < 20, said + done.stdout
-    assert (holder(desk).epoch, holder(desk).released) == (1, False) and sim.requests() == sent

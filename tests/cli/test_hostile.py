@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,19 +20,17 @@ from hab_ray.cli.main import app
 from hab_ray.cli.views.terminal import Terminal
 from hab_ray.cli.views.view import View
 from hab_ray.config.sweep import MAX_PROBLEMS
-from hab_ray.engine.batch.collect import Results
-from hab_ray.engine.ledger import Batch, Ended, Event, Ledger, Submitted
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.folder import LocalFolder
 from hab_ray.visible import hides_something, one_line
 from tests.cli.hostile_vendor import HostileVendor, hostile_vendor
-from tests.engine.batch.fakes import intent
 from tests.hostile import TEXTS, raw_in
 
 DIMENSION = "encourage_learning"
 GROUPS = [" | ".join(text[:60] for text in TEXTS[n : n + 8]) for n in range(0, len(TEXTS), 8)]
 NAMES = [text for text in TEXTS if len(text) <= 200 and text.strip() and not hides_something(text)]
+
+pytestmark = pytest.mark.xdist_group("hostile")  # one process makes the run that all look at
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +124,7 @@ def test_status_and_batches_of_a_run_with_hostile_answers(run: Path) -> None:
     assert status == 0 and "rows/x[/red]" in output
     for name in ("answers/000001", "rows/000001", "fails/000001"):
         assert hab("batches", "show", run, name)[0] == 0
+    assert hab("batches", "cancel", run, "no [/such] \x1b[31mbatch")[0] == 2
 
 
 def test_no_file_of_a_run_holds_a_raw_control_character(run: Path) -> None:
@@ -177,35 +175,6 @@ def test_keys_of_files_that_are_not_known_forge_no_line(desk: Path) -> None:
     more = f"and {len(unknown) - listed:,} more\n"
     assert status == 2 and output.endswith(more) and listed < len(unknown)
     assert output.count("unknown key") == listed == output.count("\n") - 1
-
-
-def event_words(text: str, number: int) -> list[Event]:
-    """The events of a batch in one of three states, with a text wherever the vendor's may be."""
-    epoch, now = 1, datetime.now(UTC)
-    words = dict.fromkeys(("tag", "model", "wire", "owner", "newest"), text)
-    sent = intent().model_copy(update={**words, "at": now, "run": "../runs/campaign"})
-    told: list[Event] = [sent, Submitted(epoch=epoch, at=now, batch_id=text, adopted=True, certain=False)]
-    if number % 3 > 0:
-        told.append(Ended(epoch=epoch, at=now, word=text, problem=text))
-    if number % 3 > 1:
-        told.append(Results(replies=1, nanousd=1).event(1, epoch, now))
-    return told
-
-
-def test_a_ledger_of_hostile_batches_is_listed_and_shown(run: Path) -> None:
-    ledger = Ledger(LocalFolder(run.parent.parent / "store"), "rows")
-    before = len(ledger.read())
-    together = [" | ".join(text[:60] for text in TEXTS[n::5]) for n in range(5)]
-    for number, text in enumerate([*TEXTS, *together], before + 1):
-        batch = Batch("rows", number)
-        for event in event_words(text, number):
-            batch = ledger.add(batch, event)
-    status, listed = hab("batches", "list", run)
-    assert status == 0 and listed.count("rows/") >= len(TEXTS)
-    for batch in ledger.read()[-len(together) :]:
-        status, shown = hab("batches", "show", run, batch.name)
-        assert status == 0 and shown.count("\n") == 1 + len(batch.events)
-    assert hab("batches", "cancel", run, "no [/such] \x1b[31mbatch")[0] == 2
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))

@@ -133,11 +133,5 @@ def test_the_runtime_environment_that_ships_leaves_the_whole_drain_and_holds_no_
     assert shipped == {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "30"}}
 
 
-@pytest.mark.parametrize("status", list(Exit))
-def test_the_last_line_says_what_each_exit_status_means(status: Exit) -> None:
-    assert last_line(int(status)) == f"hab ended with exit status {int(status)}: {status.meaning}"
-    assert len(last_line(int(status)).splitlines()) == 1
-
-
 def test_the_last_line_of_an_unknown_status() -> None:
     assert last_line(9).startswith("hab ended with exit status 9: the command crashed")

@@ -45,18 +45,6 @@ def booked(folder: Path) -> int:
     return sum(event["nanousd"] + event["lost_nanousd"] for event in events)
 
 
-def test_results_that_show_late_are_paid_for_once(desk: Desk, vendor: Vendors) -> None:
-    """The first batch at each vendor shows its results twenty polls after its end, every other one poll after it."""
-    sim = vendor(**PROFILE, batch_faults=[late(20, ordinal=1), late(1)])
-    done = desk.says("run", asking(desk, sim), "--yes")
-    assert "does not show its results yet" in done
-    meter = sim.meter()
-    assert meter["billed_more_than_once"]["bodies"] == 0
-    assert meter["batch"]["lines_billed"] == 2 * len(MODELS) * TESTS
-    assert scored(desk.folder) == len(MODELS) * TESTS
-    assert booked(desk.folder) == meter["batch"]["nanousd"] > 0
-
-
 def test_results_that_never_show_are_booked_and_asked_again_only_on_demand(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(**PROFILE, batch_faults=[late(None)])
     done = desk.hab("run", asking(desk, sim, budget_usd=1.0), "--yes")

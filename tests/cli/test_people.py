@@ -90,13 +90,7 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert all(title in desk.says(*shlex.split(agreement)[1:], "--dimensions") for title in titles)
     paper = desk.says(*shlex.split(latex)[1:])
     assert r"\begin{tabular}" in paper and "R3" not in paper
-    assert "{Dimension}" in paper and not any(f"{{{title}}}" in paper for title in ("Issue", "People", "Reliable"))
-    assert "{*} few answers" in paper and paper.count(r"& {*} \\") == paper.count("sim/judge") + len(DIMENSIONS) + 1
     assert paper.count("sim/judge") == len(DIMENSIONS) + 1, "overall and by dimension"
-    overall = desk.says(*shlex.split(agreement)[1:], "--format", "latex")
-    assert "{Dimension}" not in overall and "study: Overall}" in overall and overall.count("sim/judge") == 1
-    by_issue = desk.says(*shlex.split(latex)[1:], "--issues")
-    assert by_issue.count("sim/judge") > 3 * len(DIMENSIONS) and "{Issue}" in by_issue
     assert "by issue" in desk.says(*shlex.split(agreement)[1:], "--issues")
     rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
     assert len(rows) == run.analysis("people").num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}

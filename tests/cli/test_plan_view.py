@@ -54,10 +54,6 @@ def test_no_figure_is_cut_at_80_columns(tmp_path: Path) -> None:
     assert max(len(line) for line in lines if "  " in line) <= 80 and not any("…" in line for line in lines)
 
 
-def test_the_store_is_named_once(tmp_path: Path) -> None:
-    assert shown(made(tmp_path), 300, short).count(f"are in the store at {tmp_path / 'store'}\n") == 1
-
-
 def test_the_plan_of_the_most_common_size_is_on_one_screen_money_first(tmp_path: Path) -> None:
     changes = {"run": str(tmp_path / "run"), "store": str(tmp_path / "store"), "budget_usd": 30}
     work, problems = prepare(load_sweep(Path(str(bundled("jobs"))) / "compare.yaml", changes), datetime.now(UTC))

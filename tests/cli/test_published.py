@@ -70,12 +70,10 @@ def test_a_model_has_its_name_in_the_data_set_too_and_subjects_that_are_left_out
 def test_it_is_said_which_dimensions_are_in_no_overall_row(desk: Desk) -> None:
     for name, dimensions in (("two", SHAPE.dimensions), ("three", (*SHAPE.dimensions, "ask_clarifying_questions"))):
         write_run(desk.folder / "runs" / name, replace(SHAPE, dimensions=dimensions))
-    for first, second in (("two", "three"), ("three", "two")):
-        said = " ".join(desk.says("compare", f"runs/{first}", f"runs/{second}").split())
-        assert "They leave out ask_clarifying_questions, so they differ" in said
+    said = " ".join(desk.says("compare", "runs/three", "runs/two").split())
+    assert "They leave out ask_clarifying_questions, so they differ" in said
     said = " ".join(desk.says("compare", "runs/three", "published").split())
     assert "They leave out avoid_value_manipulation, " in said and "ask_clarifying_questions, so" not in said
-    assert "leave out" not in desk.says("compare", "runs/two", "runs/two")
     write_run(desk.folder / "runs/one", replace(SHAPE, dimensions=(DIMENSION,)))
     assert "leave out" not in desk.says("compare", "runs/one", "runs/two")
 

@@ -66,7 +66,6 @@ def test_frontier(desk: Desk) -> None:
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
     assert traces(folder, list(keys.values())) == [] and not any(key in done for key in keys.values())
-    desk.says("report", run)
 
 
 def test_answers_that_are_asked_for_twice_are_not_called_billed_twice(desk: Desk) -> None:
@@ -147,7 +146,6 @@ def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
     dimensions = ["encourage_learning"]
     given = {"dimensions": dimensions, "tests": desk.seeds(dimensions, each=3)}
     path = desk.write("rated", executor="local", subjects=["gpt-6-luna"], judges=["gpt-4.1"], **given)
-    desk.says("rehearse", path)
     (desk.folder / "ratings.csv").write_text("rater,dimension,subject,prompt,score\n")
     rated = yaml.safe_load(path.read_text()) | {"raters": ["ratings.csv"]}
     path.write_text(yaml.safe_dump(rated))
@@ -193,7 +191,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Vendors, short_folder: Path, ex
         "keys",
         executor=executor,
         dimensions=["encourage_learning"],
-        tests="seeds",
+        tests=desk.tests(3),
         providers={
             name: {"kind": name, "url": sim.url + base, "key_env": f"FAKE_{name}", **played}
             for name, base in bases.items()
@@ -243,11 +241,6 @@ def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(simulate, "PORT", held.getsockname()[1])
         assert simulate.usual_port() == 0
     assert simulate.usual_port() == simulate.usual_port() == simulate.PORT
-
-
-def test_a_simulator_says_that_it_counts_no_dollars_without_prices() -> None:
-    (line,) = [line for line in addresses("http://127.0.0.1:8099") if "/_meter" in line]
-    assert line.endswith("(dollars are 0 for models without a `price` in the profile)")
 
 
 def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests.conftest import Desk, Vendors, until
+from tests.conftest import Desk, Vendors
 from tests.forking import SHIPPED_PACE
 from tests.sampling import EVERY_KILL
 
@@ -108,35 +108,3 @@ def test_killed_in_its_stages(either_desk: Desk, vendor: Vendors) -> None:
     assert len(bodies) - len(set(bodies)) <= len(KILLED_AT) * IN_FLIGHT * 3
     found = rows(either_desk.folder / "runs/killed")
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
-
-
-def test_server_dies(desk: Desk, vendor: Vendors) -> None:
-    """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
-    sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    process = desk.start("run", desk.sweep("outage", sim.url, **SEEDS))
-    until(lambda: sim.received("alpha") >= 10, process)
-    received = sim.meter()["received"]
-    sim.stop()
-    output, _ = process.communicate(timeout=400)
-    assert process.returncode == 5, output
-    assert " in responses/" in output and ".parquet" not in output and "not reachable" in output
-    assert received > 10
-    other = vendor()
-    desk.says("run", desk.sweep("outage", other.url, **SEEDS))
-    assert 0 < other.meter()["received"] < 4 * 12 * len(TWO)
-    found = rows(desk.folder / "runs/outage")
-    assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * len(TWO)
-
-
-def test_ctrl_c(either_desk: Desk, vendor: Vendors) -> None:
-    """A run that is interrupted keeps what was paid for."""
-    sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
-    process = either_desk.start("run", sweep)
-    until(lambda: sim.received("alpha") >= 10, process)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=400)
-    assert process.returncode == 130, output
-    assert "run the same command again to resume" in output
-    either_desk.says("run", sweep)
-    assert sim.meter()["billed_more_than_once"]["bodies"] == 0

@@ -35,7 +35,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def sweep(desk: Desk, url: str, name: str = "small") -> Path:
-    return desk.sweep(name, url, tests="seeds", dimensions=["encourage_learning"])
+    return desk.sweep(name, url, tests=desk.tests(2), dimensions=["encourage_learning"])
 
 
 def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Vendors) -> None:

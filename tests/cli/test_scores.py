@@ -64,13 +64,6 @@ def test_every_form_has_the_scores_and_ranks_of_the_run(desk: Desk, work: Work) 
     assert f"| {scores['alpha', OVERALL]['mean']:.2f} [" in markdown and "95 % intervals" in markdown
 
 
-def test_cut_answers_that_are_left_out_are_not_called_unusable_replies(desk: Desk) -> None:
-    work = write_run(desk.folder / "runs/cut", Shape(cut=0.5, truncated="exclude"))
-    written(work)
-    notes = json.loads(desk.hab("scores", "runs/cut", "--json").stdout)["notes"]
-    assert any("usable reply or verdict, or because they were cut: " in note for note in notes)
-
-
 def test_the_terminal_says_first_what_has_to_be_known(desk: Desk, work: Work) -> None:
     written(work)
     work.run.folder.put(MARKER, b"")

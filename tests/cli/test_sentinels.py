@@ -92,10 +92,7 @@ def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(desk:
     assert again.returncode == 0 and asked_of(sim)["judge"] == 2 * 2 * 12 + 16
 
 
-@pytest.mark.parametrize("rest", [WEEK / 2, 2 * WEEK], ids=["days", "weeks"])
-def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
-    desk: Desk, vendor: Vendors, rest: timedelta
-) -> None:
+def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     rows = [
         {"dimension": name, "test_id": f"{n}", "prompt": prompt(name, n), "subject": who, "text": f"Answer {n}, {who}."}
@@ -108,7 +105,7 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
     desk.says("run", desk.sweep("s", sim.url, **asked))
     run = open_run(desk.folder / "runs/s")
     assert run.analysis("drift").num_rows == 0 and asked_of(sim)["judge"] == len(rows)
-    aged(desk.folder / "runs/s", rest)
+    aged(desk.folder / "runs/s", 2 * WEEK)
     desk.says("run", desk.sweep("s", sim.url, **asked, sentinels=7))
     assert asked_of(sim)["judge"] == len(rows) + 12  # two of each subject in each dimension
     assert [(row["answers"], row["calls"]) for row in run.analysis("drift").to_pylist()] == [(12, 8)]
@@ -146,8 +143,8 @@ def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vend
 
 @pytest.mark.parametrize(
     ("rest", "tests", "repeats"),
-    [(WEEK / 2, 20, {1: 40}), (2 * WEEK, 20, {1: 40, 2: 40}), (2 * WEEK, 12, {1: 40, 2: 40})],
-    ids=["days", "weeks", "few tests"],
+    [(WEEK / 2, 20, {1: 40}), (2 * WEEK, 12, {1: 40, 2: 40})],
+    ids=["days", "weeks"],
 )
 def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_is_told(
     desk: Desk, vendor: Vendors, rest: timedelta, tests: int, repeats: dict[int, int]

@@ -88,15 +88,6 @@ def test_a_dimension_may_be_written_as_tables_print_it(tmp_path: Path) -> None:
     assert load_sweep(tmp_path / "first.yaml").dimensions == ("encourage_learning", "correct_misinformation")
 
 
-def test_a_model_that_a_gateway_cannot_have_is_asked_for_again(desk: Desk) -> None:
-    url = "http://127.0.0.1:9/v1"
-    gateway = f"{url}, gpt-6-luna\n{url}\nopenai\n-\ngpt-6-lunar\ngpt-6-luna\n"
-    told = asked(desk.folder, f"{gateway}all\nseeds\nnobody\ngpt-6.1-terra\n", "init")
-    wrong = ("address of an endpoint alone", "did you mean gpt-6-luna", "nobody: the catalogue")
-    places = [told.index(text) for text in (*wrong, "next: hab rehearse")]
-    assert places == sorted(places)
-
-
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     file = tmp_path / "first.yaml"
     file.write_text("mine")
@@ -136,17 +127,6 @@ def asked(folder: Path, answers: str, *arguments: str) -> str:
         assert process.wait() == 0, told.decode()
     os.close(master)
     return told.decode()
-
-
-def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
-    """A wrong answer is asked again; keys come from .env, which stays the only file that has them."""
-    (desk.folder / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
-    answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
-    told = asked(desk.folder, answers, "init")
-    assert "there is no 'learning'" in told and "first.yaml: written; planned at $" in told and "is not set" not in told
-    assert "24 calls to pay" in desk.says("plan", "first.yaml")
-    holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
-    assert holding == [".env"]
 
 
 def test_enter_takes_each_default_and_a_question_without_one_gives_examples(desk: Desk) -> None:
@@ -196,21 +176,33 @@ def test_an_embedding_model_that_is_not_at_the_endpoint_is_said_with_what_to_wri
 
 
 def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
-    """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
-    models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"
+    """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once.
+
+    Keys come from .env, which stays the only file that has them.
+    """
+    (desk.folder / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
+    models, dimensions = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nencourage_learning\n"
+    tests = "0\n200000\nseeds\n"
     told = asked(desk.folder, f"{models}{dimensions}{tests}nobody\ngpt-6.1-terra\n", "init", "a b.yaml")
     wrong = ("unknown model 'gpt-7-nova'", "wordllama: only embeds texts", "no 'some'", "above 0", "the paper asks 500")
     places = [told.index(text) for text in (*wrong, "unknown model 'nobody': it is", "next: hab rehearse 'a b.yaml'")]
     assert places == sorted(places)
     sweep = load_sweep(desk.folder / "a b.yaml")
-    assert sweep.subject_names == ("gpt-6-luna",) and sweep.dimensions == "all"
+    assert sweep.subject_names == ("gpt-6-luna",) and sweep.dimensions == ("encourage_learning",)
+    assert "a b.yaml: written; planned at $" in told and "is not set" not in told
+    assert "24 calls to pay" in desk.says("plan", "a b.yaml")
+    holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert holding == [".env"]
 
 
-def test_an_address_is_checked_where_it_is_asked_for(desk: Desk) -> None:
-    wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n"
-    rest = "-\n-\n0/0\nmine\nencourage_learning\nseeds\nmine\n"
-    told = asked(desk.folder, f"{wrong}http://127.0.0.1:9/v1\n{rest}", "init")
-    places = [told.index(text) for text in ("begins with http://", "is not a web address", "or password", "next: hab")]
+def test_an_address_is_checked_where_it_is_asked_for_and_a_model_by_what_is_there(desk: Desk) -> None:
+    url = "http://127.0.0.1:9/v1"
+    wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n{url}, gpt-6-luna\n"
+    told = asked(
+        desk.folder, f"{wrong}{url}\nopenai\n-\ngpt-6-lunar\ngpt-6-luna\nall\nseeds\nnobody\ngpt-6.1-terra\n", "init"
+    )
+    said = ("begins with http://", "is not a web address", "or password", "address of an endpoint alone")
+    places = [told.index(text) for text in (*said, "did you mean gpt-6-luna", "nobody: the catalogue", "next: hab")]
     assert places == sorted(places)
     assert SECRET not in (desk.folder / "first.yaml").read_text()
 

@@ -16,7 +16,6 @@ from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS,
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.progress import BatchProgress, Draining, Progress, RunEnd, StageProgress
 from hab_ray.stopping import Stop
-from hab_ray.visible import counted
 
 STAGE = StageProgress("respond", "m", 100, 0, 0, 1)
 BATCH = BatchProgress("b", None, "m", 5, 0, "", "open")
@@ -143,11 +142,6 @@ def test_a_run_that_ends_by_itself_is_not_said_to_be_stopped_by_the_user(monkeyp
 )
 def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, lost: int, told: str) -> None:
     assert sent_and_paid(RunEnd(Exit.COMPLETE, (), {}, (), calls, nanousd, lost)) == told
-
-
-def test_one_is_not_counted_as_many() -> None:
-    assert [counted(n, "batch", "batches") for n in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
-    assert counted(2, "row") == "2 rows"
 
 
 def test_what_a_program_reads_is_plain_whatever_colours_are_asked_for(

@@ -34,7 +34,6 @@ def waiting(*models: str, money: BudgetStatus | None = MONEY) -> Progress:
     ("models", "what"),
     [
         (["openai/gpt-x"] * 3, "3 batches of openai/gpt-x must end first"),
-        (["a", "b", "b"], "2 batches of b and 1 batch of a must end first"),
         (
             [*"aaaabbbccde"],
             "4 batches of a, 3 batches of b, 2 batches of c and 2 batches of other models must end first",

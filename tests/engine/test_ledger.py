@@ -11,7 +11,7 @@ from hab_ray.calls import Failure
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.books import batches_of, retried_since
-from hab_ray.engine.ledger import WORTH_KEEPING, Batch, Ledger, Phase, body_hashes, keys_in_flight
+from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes, keys_in_flight
 from hab_ray.errors import DamagedFile, FailureKind, LeaseLost
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
@@ -21,10 +21,12 @@ from tests.folders import CountingFolder
 from tests.storage.conftest import reply
 
 WHOLE = (intent(), submitted(), ENDED, HARVESTED)
+WORTH_KEEPING = 5
 
 
 @pytest.fixture
-def folder(place: Location) -> CountingFolder:
+def folder(place: Location, monkeypatch: pytest.MonkeyPatch) -> CountingFolder:
+    monkeypatch.setattr("hab_ray.engine.ledger.WORTH_KEEPING", WORTH_KEEPING)
     return CountingFolder(open_folder(place))
 
 

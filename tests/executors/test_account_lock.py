@@ -42,12 +42,6 @@ def test_a_process_that_was_forked_meanwhile_does_not_hold_a_released_account() 
         AccountLock(account, "lab", "../runs/second").release()
 
 
-def test_accounts_are_apart() -> None:
-    first, second = (AccountLock(f"test-{token_hex(8)}", "lab", "x") for _ in range(2))
-    first.release()
-    second.release()
-
-
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the folder of locks will be."""

@@ -58,15 +58,6 @@ def test_verdicts_on_responses_to_come_are_counted_right(tmp_path: Path) -> None
     assert judged == {("judge", j, d): 2 * n for j in ("house/j", "house/k") for d, n in seeds.items()}
 
 
-def test_once_responses_are_there_every_call_is_known_exactly(tmp_path: Path) -> None:
-    run = Run(work_of(tmp_path))
-    run.all("respond")
-    plan, run.made = run.plan(), Counter()
-    assert plan.exact
-    run.all()
-    assert open_calls(plan) == dict(run.made)
-
-
 @pytest.mark.parametrize("validation", [MADE["validate"], "off"])
 def test_each_stage_is_exact_as_soon_as_the_one_before_is_done(tmp_path: Path, validation: Any) -> None:
     run = Run(work_of(tmp_path, **{**MADE, "validate": validation}))

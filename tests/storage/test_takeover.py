@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -189,54 +184,6 @@ def test_a_holder_by_lock_waits_for_one_that_renews_too(tmp_path: Path) -> None:
     lease = acquire_lease(scene.store, OURS, NOW, quick)
     assert (lease.epoch, lease.clean, len(said)) == (2, True, 2)
     lease.release()
-
-
-HOLDER = """
-import sys, time
-from datetime import datetime, UTC
-from hab_ray.config.sections import LeaseTimes
-from hab_ray.errors import LeaseLost, LeaseStale
-from hab_ray.location import Location
-from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
-terms = LeaseTerms(LeaseTimes(renew_s=0.5, lost_s=2, take_s=4))
-lease = acquire_lease(Location(sys.argv[1]), Location("runs/theirs"), datetime.now(UTC), terms)
-watch, spent = lease.watch(), 0
-print(lease.epoch, flush=True)
-while True:
-    now = time.time()
-    try:
-        watch.check()
-        spent = now
-    except LeaseStale:
-        pass
-    except LeaseLost as lost:
-        print(spent, lost, flush=True)
-        break
-    time.sleep(0.001)
-"""
-SHORT = LeaseTimes(renew_s=0.5, lost_s=2, take_s=4)
-
-
-def test_a_holder_that_is_stopped_is_succeeded_and_one_that_lives_is_not(bucket: str) -> None:
-    """Two processes at a real S3 server: the first lives, is stopped, is succeeded, is continued."""
-    place = Location.of(bucket)
-    terms, pipe = LeaseTerms(SHORT), subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=pipe, text=True) as other:
-        assert other.stdout and other.stdout.readline() == "1\n"
-        with pytest.raises(StoreHeld, match=f"process {other.pid} "):
-            acquire_lease(place, OURS, NOW, terms)
-        other.send_signal(signal.SIGSTOP)
-        stopped = time.time()
-        lease = acquire_lease(place, OURS, NOW, terms)
-        assert (lease.epoch, lease.clean) == (2, True) and time.time() - stopped >= SHORT.take_s
-        other.send_signal(signal.SIGCONT)
-        spent, _, why = other.stdout.readline().partition(" ")
-        assert float(spent) <= stopped and f"taken over by process {os.getpid()} " in why
-    lease.watch().check()
-    lease.release()
-    after = acquire_lease(place, THEIRS, NOW, terms)
-    assert (after.epoch, after.clean) == (3, True)
-    after.release()
 
 
 def test_after_a_lock_that_a_crash_ended_its_workers_may_still_spend(tmp_path: Path) -> None:

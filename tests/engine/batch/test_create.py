@@ -126,13 +126,6 @@ async def test_an_untagged_batch_is_ours_if_its_results_are(components: Componen
     assert not vendor.submitted
 
 
-async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Components, vendor: Vendor) -> None:
-    vendor.listed, vendor.ended = [seen("foreign", None)], {"foreign": "somebody's"}
-    batch = await settled(components, doubtful(components))
-    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
-    assert vendor.asked.count("poll foreign") == 1
-
-
 async def test_an_untagged_batch_beside_one_with_a_tag_of_ours_is_foreign(
     components: Components, vendor: Vendor
 ) -> None:

@@ -35,8 +35,6 @@ from tests.engine.batch.fakes import (
 )
 from tests.engine.bench import chat
 
-SHORT_S = 0.01
-
 
 def rows(count: int, first: int = 0, shard: int = 0) -> Iterator[Job]:
     for n in range(first, first + count):
@@ -101,34 +99,6 @@ async def test_two_rows_with_one_call_are_sent_once_and_both_finish(tmp_path: Pa
         counters = engine.snapshot()
     assert len(vendor.submitted) == 1 and counters.finished == {1: 2, 2: 2}
     assert told(tmp_path) == [["intent", "submitted", "ended", "harvested"]]
-
-
-async def test_a_stop_spares_the_open_create_request_and_nothing_else(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    vendor = Vendor(gate=gate)
-    async with engine_of(tmp_path, vendor, policy=slowly(1)) as engine:
-        stream = asyncio.create_task(engine.complete("m", rows(3)))
-        await until(lambda: bool(vendor.submitted))
-        assert engine.snapshot().creating_nanousd > 0
-        engine.stop(5.0)
-        await asyncio.sleep(SHORT_S)
-        assert not stream.done()
-        gate.set()
-        await stream
-        await engine.complete("m", rows(3, first=10))
-    assert told(tmp_path) == [["intent", "submitted"]] and len(vendor.submitted) == 1
-
-
-async def test_after_the_drain_the_open_create_request_is_cut_off_and_left_in_doubt(tmp_path: Path) -> None:
-    vendor = Vendor(gate=asyncio.Event())
-    async with engine_of(tmp_path, vendor) as engine:
-        stream = asyncio.create_task(engine.complete("m", rows(3)))
-        await until(lambda: bool(vendor.submitted))
-        engine.stop(SHORT_S)
-        await stream
-        counters = engine.snapshot()
-    assert told(tmp_path) == [["intent"]] and counters.reserved_nanousd > 0
-    assert "acme/000001 (3 rows of m, at most $" in counters.notes[0] and "was cut off" in counters.notes[0]
 
 
 async def test_an_upload_is_cut_off_at_once_and_its_money_returned(tmp_path: Path) -> None:

@@ -248,13 +248,6 @@ async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
 
 
-async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: SceneOf) -> None:
-    scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
-    await scene.polled(LATE_POLLS)
-    assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
-    assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
-
-
 async def test_what_came_instead_of_results_is_told_at_once_and_in_each_row(scene_of: SceneOf, tmp_path: Path) -> None:
     """As of a proxy's page: who can mend it learns of it hours before the vendor is asked for the last time."""
     page = Line("", error=TransientError(FailureKind.MALFORMED, "a web page came: " + "<html>" * 100))
@@ -266,6 +259,8 @@ async def test_what_came_instead_of_results_is_told_at_once_and_in_each_row(scen
         await scene.at(n * 70.0)
     _, last = scene.components.counters.notes
     assert "never showed its results (what came instead cannot be read: a web page" in last
+    assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
+    assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
     for failure in stored(tmp_path, "m").values():
         assert isinstance(failure, Failure) and "(what came instead cannot be read: a web page" in failure.message
         assert len(failure.message) < 700
@@ -409,12 +404,6 @@ async def test_a_batch_sent_with_another_key_is_not_paid_for_again_unless_the_ve
     else:
         await scene.at(301.0)
         assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 100
-
-
-async def test_a_batch_that_a_rotated_key_can_see_is_collected(scene_of: SceneOf) -> None:
-    scene = scene_of(Scripted(statuses=[status()], lines=[*BOTH], org=""), owner="", fingerprint="ffff")
-    await scene.at(0.0)
-    assert isinstance(scene.batch.state, Closed) and scene.harvested.failures == 2
 
 
 async def test_results_that_expired_of_a_batch_that_a_rotated_key_can_see_count_as_lost(scene_of: SceneOf) -> None:
@@ -574,31 +563,24 @@ async def test_a_model_of_whose_earlier_batch_no_answer_can_be_read_gets_no_furt
     assert not any("are sent again" in note for note in counters.notes)
 
 
-@pytest.mark.parametrize(("reports", "is_stopped"), [(("m-1",), True), (("m-1", "a"), False), (None, False)])
+@pytest.mark.parametrize(
+    ("reports", "is_stopped", "epoch"),
+    [(("m-1",), True, 1), (("m-1",), True, 2), (("m-1", "a"), False, 1), (None, False, 1)],
+)
 async def test_a_model_all_of_whose_answers_in_a_batch_another_one_gave_gets_no_further_one(
-    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch, reports: tuple[str, ...] | None, is_stopped: bool
+    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch, reports: tuple[str, ...] | None, is_stopped: bool, epoch: int
 ) -> None:
+    """It is said if the cause may have been repaired since the batch was sent."""
     monkeypatch.setattr(poll, "MIN_ALIKE", 2)
     answers = [Line(key, completion({"prompt_tokens": 3, "completion_tokens": 1})) for key in KEYS]
-    scene = scene_of(Scripted(statuses=[status()], lines=[*answers]))
+    scene = scene_of(Scripted(statuses=[status()], lines=[*answers]), epoch=epoch)
     monkeypatch.setitem(scene.components.models, "m", ENTRY.model_copy(update={"reports": reports}))
     await scene.at(0.0)
     stop = scene.components.counters.stops.get("m", "")
     assert bool(stop) == is_stopped == ("all 2 answers of a batch were answered by a, asked" in stop)
     assert is_stopped == ("`reports`" in stop and "`accept_substitutes: true`" in stop)
+    assert ("was sent before this start" in stop) == (is_stopped and epoch == 1)
     assert scene.harvested.replies == 2 and scene.harvested.refusal is None
-
-
-@pytest.mark.parametrize(("epoch", "is_earlier"), [(1, True), (2, False)])
-async def test_a_stop_by_answers_of_another_model_says_if_its_cause_may_have_been_repaired_since(
-    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch, epoch: int, is_earlier: bool
-) -> None:
-    monkeypatch.setattr(poll, "MIN_ALIKE", 2)
-    answers = [Line(key, completion({"prompt_tokens": 3, "completion_tokens": 1})) for key in KEYS]
-    scene = scene_of(Scripted(statuses=[status()], lines=[*answers]), epoch=epoch)
-    monkeypatch.setitem(scene.components.models, "m", ENTRY.model_copy(update={"reports": ("m-1",)}))
-    await scene.at(0.0)
-    assert ("was sent before this start" in scene.components.counters.stops["m"]) == is_earlier
 
 
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:

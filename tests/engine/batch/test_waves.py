@@ -28,7 +28,7 @@ from hab_ray.fences import FenceCodes
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import (
     ENDED,
@@ -226,38 +226,6 @@ async def test_where_all_can_be_set_aside_there_is_one_wave_and_one_thread_that_
     monkeypatch.setattr(RowsInFlight, "sent", noted)
     sent = await send(tmp_path, budget_of(10**15), 1e-6, shuffled_jobs(FEW))
     assert [batch.intent.rows for batch in sent.batches] == [FEW] and threads == {get_ident()}
-
-
-class Killed(Exception):
-    """The process ends."""
-
-
-async def test_a_process_goes_on_with_the_sample_of_the_one_before(tmp_path: Path) -> None:
-    """The first process ends before its third wave, and the second needs no extra wave."""
-    jobs = shuffled_jobs()
-    free = await send(tmp_path / "free", budget_of(10**15), None, jobs)
-    limit = free.cost * 19 // 10
-    undisturbed = await send(tmp_path / "one", budget_of(limit), 1e-6, jobs)
-    sizes = [batch.intent.rows for batch in undisturbed.batches]
-    assert len(sizes) >= 3
-    kept: list[Progress] = []
-
-    def keep(progress: Progress) -> None:
-        kept.append(progress)
-        if len(kept) == 3:
-            raise Killed
-
-    with pytest.raises(Killed):
-        await send(tmp_path / "two", budget_of(limit), 1e-6, jobs, keep=keep)
-    store = Store(LocalFolder(tmp_path / "two"))
-    answered = store.known(["m"])
-    left = [job for job in jobs if job.call.key not in answered]
-    assert len(left) == ROWS - sum(sizes[:2])
-    spent = sum(outcome.cost_nanousd for outcome in store.read("m", [job.call.key for job in jobs]).values())
-    budget = budget_of(limit - spent)
-    rest = await send(tmp_path / "two", budget, 1e-6, left, before=kept[-1])
-    assert [batch.intent.rows for batch in rest.batches] == sizes and rest.cost == undisturbed.cost
-    assert [batch.intent.nanousd for batch in rest.batches] == [b.intent.nanousd for b in undisturbed.batches]
 
 
 async def test_a_process_sends_the_rest_of_a_wave_that_was_cut_off(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import EmbedCall, Failure, Reply
+from hab_ray.calls import EmbedCall, Failure
 from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.budget.budget import Budget, OpeningBalance
@@ -21,23 +21,11 @@ from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, Lea
 from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.providers.sdk import SdkAccount
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
 from tests.engine.bench import HeldLease, bench, budget_of, chat, engine_at, jobs, seen_by, stream
 
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
-
-
-async def test_completes_calls(tmp_path: Path) -> None:
-    """Every call is answered, stored and billed once."""
-    calls = [chat("a", f"question {n}") for n in range(150)]
-    async with bench(tmp_path, "a", accounts=PRICED) as b:
-        counters, meter, stored = await b.complete(calls), await b.meter(), b.stored("a")
-    assert counters.finished[0] == 150 and set(stored) == {c.key for c in calls}
-    assert all(isinstance(r, Reply) and r.text for r in stored.values())
-    assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
-    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == counters.cost_nanousd > 0
 
 
 async def test_a_rising_price_is_booked_from_its_day_on(tmp_path: Path) -> None:
@@ -59,13 +47,6 @@ async def test_a_rising_price_is_booked_from_its_day_on(tmp_path: Path) -> None:
             async with engine_at(url, folder / "poor", "a", later=later, today=at(hour), budget=budget) as b:
                 is_open.append(bool((await b.complete([chat("a", f"other {number}")])).open))
     assert costs == [1, 1, 2] and is_open == [False, True, True]
-
-
-async def test_known_reply(tmp_path: Path) -> None:
-    """A call whose reply is in the store is not sent."""
-    call = chat("a", "asked before")
-    async with bench(tmp_path, "a", known=AnsweredKeys([Keys.of([call.key])])) as b:
-        assert (await b.complete([call])).finished[0] == 1 and (await b.meter())["received"] == 0
 
 
 async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,16 +187,6 @@ async def test_longest_list(tmp_path: Path) -> None:
         bodies = await seen_by(url, "_calls")
     assert default > 100
     assert [len(json.loads(call["body"])["requests"]) for call in bodies] == [100, 100, 100]
-
-
-async def test_latency_by_model(tmp_path: Path) -> None:
-    """The latency of answers is added up by model."""
-    models = {"a": {"latency": {"kind": "fixed", "value_s": 0.2}}, "b": {"latency": {"kind": "fixed", "value_s": 0.5}}}
-    calls = [chat(model, f"question {n}") for model in models for n in range(4)]
-    async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b:
-        traffic = (await b.complete(calls)).traffic
-    assert traffic["a"].answered == traffic["b"].answered == 4
-    assert 0.2 <= traffic["a"].waited_s / 4 < 0.5 <= traffic["b"].waited_s / 4 < 2.0
 
 
 async def test_lost_lease(tmp_path: Path) -> None:

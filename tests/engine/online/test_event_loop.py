@@ -57,25 +57,6 @@ def test_bunches(pairs: list[tuple[socket.socket, socket.socket]], busy: bool, e
         timer.join()
 
 
-def test_late_loop(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
-    """A loop whose work took longer than a bunch gets its events at once."""
-    with selector(pairs, busy=True) as tested:
-        wake(tested, pairs)
-        time.sleep(BUNCH_S)
-        wake(tested, pairs)
-
-
-def test_ready_callbacks(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
-    """With timeout 0 a busy selector returns what is ready at once."""
-    with selector(pairs, busy=True) as tested:
-        wake(tested, pairs)
-        timer = send_later(pairs)
-        started = time.monotonic()
-        assert len(tested.select(0)) == 1
-        assert time.monotonic() - started < BUNCH_S / 2
-        timer.join()
-
-
 def test_timeout(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
     """A timer that is due before the end of the bunch is on time."""
     with selector(pairs, busy=True) as tested:

@@ -64,3 +64,10 @@ def test_objects_that_a_bulk_delete_could_not_remove_are_deleted_one_by_one() ->
     client.delete_objects.return_value = {"Errors": [{"Key": "runs/b", "Code": "InternalError"}]}
     Objects(Requests(Connection(client, "http://s3"), "bucket"), "bucket", "runs").delete(["a", "b"])
     client.delete_object.assert_called_once_with(Bucket="bucket", Key="runs/b")
+
+
+def test_no_bulk_delete_has_more_than_a_thousand_names() -> None:
+    client = MagicMock()
+    client.delete_objects.return_value = {}
+    Objects(Requests(Connection(client, "http://s3"), "bucket"), "bucket", "runs").delete([f"{n}" for n in range(1001)])
+    assert [len(call.kwargs["Delete"]["Objects"]) for call in client.delete_objects.call_args_list] == [1000, 1]
