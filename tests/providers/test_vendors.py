@@ -119,8 +119,10 @@ def test_a_run_of_a_kind_that_is_not_installed_can_be_read(distributions: Distri
     distributions.uninstall_all()
     record = read_record(work.run_path)
     assert record is not None and record.sweep.providers["lab"].kind == "acme"
-    with pytest.raises(ConfigError, match="there is no kind 'acme'"):
+    with pytest.raises(ConfigError, match=r"there is no kind 'acme'.* the run in .*/run has it from .* acme-hab 0\.3$"):
         load_sweep(tmp_path / "s.yaml")
+    with pytest.raises(ConfigError, match=r"the package that adds this kind$"):
+        load_sweep(tmp_path / "s.yaml", {"run": str(tmp_path / "other")})
 
 
 BROKEN = {
