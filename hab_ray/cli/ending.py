@@ -8,7 +8,6 @@ because replies that were paid for are in the store and the same command resumes
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import traceback
@@ -23,7 +22,7 @@ import typer
 
 from hab_ray.cli.views.terminal import Terminal, is_tty, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
-from hab_ray.location import Location
+from hab_ray.location import Location, expanded
 from hab_ray.resources import exits_refused, package_blamed, package_of
 from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
@@ -85,7 +84,7 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         try:
-            given |= {name: Path(os.path.expanduser(one)) for name, one in given.items() if isinstance(one, Path)}
+            given |= {name: expanded(str(one)) for name, one in given.items() if isinstance(one, Path)}
             _check_places(given.values())
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
