@@ -27,8 +27,8 @@ class Location:
         """Convert a string, path or location to a location; `~` is the user's home, as in a shell.
 
         Raises:
-            ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket or with empty
-                parts, "." or "..".
+            ValueError: it is none of these, empty, cannot be a path, or is an s3:// address without a bucket or with
+                empty parts, "." or "..".
             ConfigError: as `expanded`.
         """
         if isinstance(given, cls):
@@ -36,6 +36,8 @@ class Location:
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
+        if not text:
+            raise ValueError("is empty; write a path, or . for the current folder")
         if "\0" in text:
             raise ValueError("holds a NUL character; write the path without it")
         try:

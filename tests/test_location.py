@@ -37,6 +37,13 @@ def test_a_location_is_shown_as_it_was_written() -> None:
         Location.of(7)
 
 
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    """A shell makes one of a variable that is not set, as in `--run "$RUN"` or `hab rm "$RUN"`."""
+    with pytest.raises(ValueError, match=r"is empty; write a path, or \. for the current folder"):
+        Location.of("")
+    assert str(Location.of(".")) == "."
+
+
 def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Location.of("~/hab/store").path == tmp_path / "hab/store"
