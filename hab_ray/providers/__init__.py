@@ -28,7 +28,10 @@ def load_vendor(kind: str) -> Vendor:
     Raises:
         ConfigError: there is no such kind, or its distribution is broken.
     """
-    return VENDORS.load(kind, Vendor)
+    vendor, entry = VENDORS.load(kind, Vendor), VENDORS.find(kind)
+    if entry.dist:
+        hold_to(Vendor, vendor, distribution(entry))
+    return vendor
 
 
 def connect(endpoint: Endpoint) -> Provider:

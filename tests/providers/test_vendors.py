@@ -134,9 +134,14 @@ BROKEN = {
     "no address": ("", "acme-hab:VENDOR", "not written MODULE:ATTRIBUTE"),
     "no vendor": ("VENDOR = 7", "acme_hab:VENDOR", "it is a int and not a"),
     "cannot connect": (
-        "from hab_ray.providers.vendor import *\nVENDOR = Vendor(lambda where: where.nowhere, None, None)",
+        f"{DIALECT}\nVENDOR = Vendor(lambda where: where.nowhere, None, PROTOCOL)",
         "acme_hab:VENDOR",
         "nowhere",
+    ),
+    "no protocol": (
+        f"{DIALECT}\nVENDOR = Vendor(OpenAIProvider, None, None)",
+        "acme_hab:VENDOR",
+        "Vendor.protocol has to be WireProtocol, not NoneType",
     ),
 }
 
