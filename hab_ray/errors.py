@@ -204,6 +204,10 @@ def file_problem(error: OSError) -> HabError | None:
             f"{place}: cannot be opened: {error.strerror}. Raise the limit of open files (`ulimit -n`) or lower "
             "`limits: {concurrent: ...}` of the providers, and run the same command again"
         )
+    if error.errno in {errno.EACCES, errno.EPERM} and _is_closed(place):
+        return ConfigError(
+            f"{place}: this user may not read it ({error.strerror}). Ask its owner, or name another run, store or file"
+        )
     for numbers, problem in _WRONG_FILES:
         if error.errno in numbers:
             cause = problem.format(reason=error.strerror)
@@ -220,6 +224,16 @@ def file_problem(error: OSError) -> HabError | None:
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then run the same command again")
     return None
+
+
+def _is_closed(place: str | bytes | int) -> bool:
+    """Whether a file or folder exists that this user may not read, or may be in a folder that this user may not."""
+    try:
+        return not os.access(place, os.R_OK) and bool(os.stat(place))
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _is_current_folder_gone() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,14 +27,17 @@ class Location:
         """Convert a string, path or location to a location; `~` is the user's home, as in a shell.
 
         Raises:
-            ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket or with empty
-                parts, "." or "..".
+            ValueError: it is none of these, empty, cannot be a path, or is an s3:// address without a bucket or with
+                empty parts, "." or "..".
+            ConfigError: as `expanded`.
         """
         if isinstance(given, cls):
             return given
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
+        if not text:
+            raise ValueError("is empty; write a path, or . for the current folder")
         if "\0" in text:
             raise ValueError("holds a NUL character; write the path without it")
         try:
@@ -47,7 +51,7 @@ class Location:
                     f"holds //, /./ or /../, which are names in a bucket; write {address} if you mean that"
                 )
             return cls(address)
-        return cls(text if "://" in text else str(Path(os.path.expanduser(text))))
+        return cls(text if "://" in text else str(expanded(text)))
 
     def __str__(self) -> str:
         return self.given
@@ -88,7 +92,13 @@ class Location:
         try:
             str(path).encode()
         except UnicodeEncodeError:
-            raise ConfigError(f"{path}: a folder's name is not in UTF-8; rename it, or work in another") from None
+            encoding = sys.getfilesystemencoding()
+            if encoding == "utf-8":
+                raise ConfigError(f"{path}: a folder's name is not in UTF-8; rename it, or work in another") from None
+            raise ConfigError(
+                f"{path}: the locale has Python read names as {encoding}, and a folder's name has other characters; "
+                "set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
+            ) from None
         return path
 
     @property
@@ -147,6 +157,18 @@ class Location:
         if not (self.is_local and other.is_local):
             return self.given == other.given
         return self.path.exists() and other.path.exists() and self.path.samefile(other.path)
+
+
+def expanded(path: str) -> Path:
+    """Return a path with `~` replaced by the user's home, as in a shell.
+
+    Raises:
+        ConfigError: the user has none; a folder named `~` is hardly meant.
+    """
+    found = Path(os.path.expanduser(path))
+    if found.parts[:1] == ("~",):
+        raise ConfigError(f"{path}: this user has no home folder for `~`; set HOME, or write the whole path")
+    return found
 
 
 def _normalise(address: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from inspect import iscoroutinefunction
 from pathlib import Path
 from traceback import walk_tb
-from typing import TypeVar
+from types import FunctionType, NoneType, UnionType
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hab_ray.errors import ConfigError
 
@@ -21,6 +23,7 @@ T = TypeVar("T")
 
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray's job server, for the entry point only
 _GROUPS = ("hab_ray.", "hab_simulator.")
+_ALSO = {Iterator: Iterable, list: Sequence, tuple: Sequence}  # what else serves where an interface documents one
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
 
@@ -135,6 +138,91 @@ class Extensions:
                 f"the {self.word} {entry.name!r} comes from the package {distribution(entry)} ({entry.value}), which "
                 f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it"
             ) from error
+
+
+def hold_to(
+    interface: type, made: object, package: str, known: tuple[tuple[object, type], ...] = (), but: tuple[str, ...] = ()
+) -> None:
+    """Make what a package defines for an interface refuse other types than it documents.
+
+    The methods of the object's class are replaced, `but` for these. `known` gives types for the interface's type
+    variables. An iterator may also be another iterable, and a list or tuple another sequence.
+
+    Raises:
+        ConfigError: an attribute of the object, or later what a method returns, is of another type.
+    """
+    owner: Any = type(made)
+    for name, hint in get_type_hints(interface).items():
+        if hasattr(made, name):
+            expected = get_args(hint)[0] if get_origin(hint) is ClassVar else hint
+            said = f"the package {package} is broken: {owner.__name__}.{name} has to be"
+            check_type(getattr(made, name), expected, said)
+    _hold_methods(interface, owner, package, known, but)
+
+
+@cache
+def _hold_methods(
+    interface: type, made: type, package: str, known: tuple[tuple[object, type], ...], but: tuple[str, ...]
+) -> None:
+    for name in set(dir(interface)).difference(but):
+        documented, given = getattr(interface, name), getattr(made, name, None)
+        if isinstance(documented, FunctionType) and isinstance(given, FunctionType) and not _is_ours(given):
+            hint = get_type_hints(documented).get("return", NoneType)
+            if parameters := getattr(hint, "__parameters__", ()):
+                hint = hint[tuple(dict(known).get(one, Any) for one in parameters)]
+            said = f"the package {package} is broken: {made.__name__}.{name} has to return"
+            if hint is not NoneType:
+                setattr(made, name, _checked(given, hint, said, iscoroutinefunction(documented)))
+
+
+def _is_ours(function: FunctionType) -> bool:
+    return function.__module__.partition(".")[0] == __package__
+
+
+def _checked(method: FunctionType, hint: Any, said: str, is_awaited: bool) -> Callable[..., Any]:
+    async def check_later(value: Awaitable[Any]) -> Any:
+        return check_type(await value, hint, said)
+
+    @wraps(method)
+    def checking(*given: Any, **named: Any) -> Any:
+        value = method(*given, **named)
+        if is_awaited:
+            return check_later(check_type(value, Awaitable, said))
+        check_type(value, hint, said)
+        return value if get_origin(hint) is not Iterator else _check_each(value, get_args(hint)[0], said)
+
+    return checking
+
+
+def _check_each(values: Iterable[Any], hint: Any, said: str) -> Iterator[Any]:
+    return (check_type(value, hint, f"{said} an iterator of") for value in values)
+
+
+def check_type(value: Any, hint: Any, said: str) -> Any:
+    """Return a value that a package made.
+
+    Raises:
+        ConfigError: it is not of the type `hint`, as is `said`.
+    """
+    if not _fits(value, hint):
+        expected = hint.__name__ if isinstance(hint, type) and not get_args(hint) else hint
+        inner = dict.fromkeys(type(one).__name__ for one in value) if isinstance(value, list | tuple) else ()
+        parts = f"[{', '.join(inner)}]" if inner else ""
+        raise ConfigError(
+            f"{said} {expected}, not {type(value).__name__}{parts}; update or repair that package, or uninstall it"
+        )
+    return value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    sort, inner = get_origin(hint) or hint, get_args(hint)
+    if sort in (Union, UnionType):
+        return any(_fits(value, one) for one in inner)
+    if sort is Any or not isinstance(value, _ALSO.get(sort, sort)):
+        return sort is Any
+    if sort is tuple and inner[-1] is not Ellipsis:
+        return len(value) == len(inner) and all(map(_fits, value, inner))
+    return sort not in (list, tuple, Sequence) or all(_fits(one, inner[0]) for one in value)
 
 
 def package_of(module: str) -> str | None:

@@ -337,6 +337,8 @@ _REPEATED = ("rubric_sha256", "prompts_sha256", "settings_sha256", "model_report
 def _arrow_field(name: str, hint: Any) -> pa.Field:
     is_nullable = isinstance(hint, UnionType)
     kind = next(option for option in get_args(hint) if option is not NoneType) if is_nullable else hint
+    if kind not in _ARROW:
+        raise TypeError(f"{name}: {kind} is not a type of a row, as are {', '.join(one.__name__ for one in _ARROW)}")
     return pa.field(name, _ARROW[kind], nullable=is_nullable)
 
 

@@ -100,7 +100,7 @@ class Work(ResolvedSweep):
 
     def stage(self, shard: Shard) -> CallStage[Any, Any] | ComputeStage[Any]:
         """Return the stage of a shard: a CallStage if `shard.spec.makes_calls`, else a ComputeStage."""
-        return shard.spec.make(self, shard.part)
+        return wiring.made(shard.spec, self, shard.part)
 
     def model(self, shard: Shard) -> Model:
         """Return the model that a shard calls.

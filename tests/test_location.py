@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import pickle
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,11 +37,26 @@ def test_a_location_is_shown_as_it_was_written() -> None:
         Location.of(7)
 
 
+def test_an_empty_path_is_not_the_current_folder() -> None:
+    """A shell makes one of a variable that is not set, as in `--run "$RUN"` or `hab rm "$RUN"`."""
+    with pytest.raises(ValueError, match=r"is empty; write a path, or \. for the current folder"):
+        Location.of("")
+    assert str(Location.of(".")) == "."
+
+
 def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Location.of("~/hab/store").path == tmp_path / "hab/store"
     assert str(Location.of("s3://bucket/~/hab")) == "s3://bucket/~/hab"
     assert str(Location.of("runs/~old")) == "runs/~old"
+
+
+def test_a_tilde_without_a_home_is_no_folder_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "pwd", None)  # as on a machine without an entry for the user
+    for path in ("~", "~/hab/store"):
+        with pytest.raises(ConfigError, match=rf"^{path}: this user has no home folder for `~`; set HOME, or write"):
+            Location.of(path)
 
 
 def test_a_location_means_the_same_wherever_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +110,9 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused(tmp_path: Path, monkeypatch
     folder.mkdir()
     monkeypatch.chdir(folder)
     with pytest.raises(ConfigError, match=r"/runs: a folder's name is not in UTF-8; rename it, or work in another"):
+        _ = Location.of("runs").path
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(ConfigError, match=r"/runs: the locale has Python read names as ascii, .* set PYTHONUTF8=1"):
         _ = Location.of("runs").path
 
 

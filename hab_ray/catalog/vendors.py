@@ -20,3 +20,4 @@ VENDORS = Extensions(
     remedy="Choose the one whose API the endpoint speaks (most speak openai's), or install the package that adds this "
     "kind",
 )
+RECORDED = "kind "  # before a kind, among the versions that a run records

@@ -8,7 +8,6 @@ because replies that were paid for are in the store and the same command resumes
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import sys
 import traceback
@@ -23,8 +22,8 @@ import typer
 
 from hab_ray.cli.views.terminal import Terminal, is_tty, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
-from hab_ray.location import Location
-from hab_ray.resources import exits_refused, package_blamed
+from hab_ray.location import Location, expanded
+from hab_ray.resources import exits_refused, package_blamed, package_of
 from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
 
@@ -85,12 +84,12 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         try:
-            given |= {name: Path(os.path.expanduser(one)) for name, one in given.items() if isinstance(one, Path)}
+            given |= {name: expanded(str(one)) for name, one in given.items() if isinstance(one, Path)}
             _check_places(given.values())
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
             with exits_refused():
-                status = Exit(command(**given) or Exit.COMPLETE)
+                status = _status(command, command(**given))
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
@@ -103,6 +102,20 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     vars(run)["__signature__"] = inspect.Signature(by_name)
     run.__annotations__ = {each.name: each.annotation for each in by_name}
     return run
+
+
+def _status(command: Callable[..., Exit], returned: Any) -> Exit:
+    """Return the exit status that a command returned, 0 for None.
+
+    Raises:
+        ConfigError: it is none, which only a command of another package returns.
+    """
+    if returned is not None and returned not in list(Exit):
+        raise ConfigError(
+            f"the package {package_of(command.__module__)} is broken: {command.__name__} has to return an Exit, not "
+            f"{type(returned).__name__}: {returned!r:.80}; update or repair that package, or uninstall it"
+        )
+    return Exit(returned or Exit.COMPLETE)
 
 
 def _check_places(given: Iterable[object]) -> None:

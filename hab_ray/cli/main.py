@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hab_ray import __version__
-from hab_ray.cli.ending import console, say_error, verbosity
+from hab_ray.cli.ending import console, errors, say_error, verbosity
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.registry import CommandGroup
 from hab_ray.cli.views.terminal import escape_unencodable, write_nowhere
@@ -60,13 +60,22 @@ def _before_any_command(
 
 def _load_environment(file: Path | None) -> None:
     """Set the variables of `file` that are not set yet, and the keys that are empty. Of `./.env` set only the keys."""
-    if file is not None:
-        variables = env_file(file)
-    else:
-        variables = env_keys(_DEFAULT_ENV_FILE) if _DEFAULT_ENV_FILE.is_file() else {}
+    variables = env_file(file) if file is not None else _own_keys()
     for name, value in variables.items():
         if name not in os.environ or (name.endswith("_KEY") and not os.environ[name].strip()):
             os.environ[name] = value
+
+
+def _own_keys() -> dict[str, str]:
+    """Return the keys in ./.env; none, with a warning, if it may not be read: most commands need no key."""
+    try:
+        if not _DEFAULT_ENV_FILE.is_file():
+            return {}
+        _DEFAULT_ENV_FILE.open("rb").close()
+    except OSError as error:
+        errors.print(f"{_DEFAULT_ENV_FILE}: cannot be read: {error.strerror}; its keys are not set", style="yellow")
+        return {}
+    return env_keys(_DEFAULT_ENV_FILE)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

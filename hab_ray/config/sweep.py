@@ -10,6 +10,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -20,7 +21,7 @@ from pydantic_core import ErrorDetails
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
 from hab_ray.catalog.base import Strict
 from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, folder_name, load_catalog
-from hab_ray.catalog.vendors import VENDORS
+from hab_ray.catalog.vendors import RECORDED, VENDORS
 from hab_ray.config.paths import nearest_sweep, resolve_paths
 from hab_ray.config.preregistration import AnalysisPlan
 from hab_ray.config.sections import (
@@ -373,7 +374,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
     yield from _gateway_problems(sweep.providers)
-    yield from _unknown_kinds(catalog, sweep.providers)
+    yield from _unknown_kinds(catalog, sweep.providers, sweep.run_folder)
     for key, name, mode in sweep.modes_by_key():
         try:
             entry = catalog.find(name)
@@ -449,7 +450,7 @@ def _gateway_problems(providers: Mapping[str, ProviderEntry]) -> Iterable[str]:
             yield f"{key}.like: {name} is a vendor itself, and these replies would be stored as its own; rename it"
 
 
-def _unknown_kinds(catalog: Catalog, own: Iterable[str]) -> Iterable[str]:
+def _unknown_kinds(catalog: Catalog, own: Iterable[str], run: Location) -> Iterable[str]:
     for name in own:
         provider = catalog.providers[name]
         if provider.like and provider.like not in catalog.vendors:
@@ -457,7 +458,15 @@ def _unknown_kinds(catalog: Catalog, own: Iterable[str]) -> Iterable[str]:
         try:
             VENDORS.find(provider.kind)
         except ConfigError as error:
-            yield f"providers.{name}.kind: {error}"
+            yield f"providers.{name}.kind: {error}{_from_package(run, provider.kind)}"
+
+
+def _from_package(run: Location, kind: str) -> str:
+    """Return which package added a kind to a run on this machine, by its record; "" if that does not say so."""
+    with suppress(BadInput, ConfigError, KeyError, TypeError):
+        package = yaml_file(run.path / "sweep.yaml")["versions"][f"{RECORDED}{kind}"]
+        return f": the run in {run} has it from the package {package}"
+    return ""
 
 
 def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:

@@ -15,8 +15,8 @@ import aiohttp
 from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.catalog.models import ModelEntry, ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
-from hab_ray.errors import CallError, ConfigError
-from hab_ray.providers.access import endpoint_of, has_secret, how_to_set, variables_of
+from hab_ray.errors import CallError
+from hab_ray.providers.access import how_to_set, secret_problem, variables_of
 from hab_ray.providers.base import NO_KEY
 from hab_ray.providers.http import http_date, is_page, json_object, new_session
 from hab_ray.visible import one_line
@@ -155,16 +155,11 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
     subject, names = f"{provider}: key", variables_of(entry)
     if not names:
         return [ok(subject, f"none is configured; calls send {NO_KEY!r} instead")]
-    missing = [name for name in names if not has_secret(name, os.environ)]
-    if missing:
+    problems = {name: problem for name in names if (problem := secret_problem(name, os.environ))}
+    if problems:
         others = "or let {}_FILE name a file with it; or leave these models out"
         return [
-            wrong(subject, f"{name} is not set", f"{how_to_set(name, 'the key', os.environ)}, {others.format(name)}")
-            for name in missing
+            wrong(subject, problem, f"{how_to_set(name, 'the key', os.environ)}, {others.format(name)}")
+            for name, problem in problems.items()
         ]
-    try:
-        endpoint_of(provider, entry, entry.url or "")
-    except ConfigError as error:
-        cause, _, remedy = str(error).partition("; ")
-        return [wrong(subject, cause, remedy)]
     return [ok(subject, f"{' and '.join(names)} set")]

@@ -31,8 +31,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder to write into, and move it to `folder` on success, or what it holds if `folder` exists.
 
     An existing folder may be a link or the shell's current one, and is not replaced. What is written is in a temporary
-    folder beside a new folder, or in an existing one. Only a killed process leaves that behind: its name says what it
-    is.
+    folder beside a new folder, or in an existing one, and gone with it on any error. Only a killed process leaves that
+    folder behind: its name says what it is.
     """
     exists = folder.is_dir()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -44,5 +44,11 @@ def new_folder(folder: Path) -> Iterator[Path]:
         if not exists:
             os.replace(unfinished, folder)
             return
-        for each in unfinished.iterdir():
-            os.replace(each, folder / each.name)
+        names = [each.name for each in unfinished.iterdir()]
+        try:
+            for name in names:
+                os.replace(unfinished / name, folder / name)
+        except BaseException:
+            for name in {*names}.intersection(os.listdir(folder)):
+                os.replace(folder / name, unfinished / name)
+            raise

@@ -11,7 +11,7 @@ import platformdirs
 from hab_ray.catalog.models import Purpose, folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, LocalServer
-from hab_ray.location import Location
+from hab_ray.location import Location, expanded
 from hab_ray.resolve import weights_of
 from hab_ray.work import Work
 
@@ -54,4 +54,4 @@ def _log_folder(run: Location) -> Path:
     """Return the folder for a local server's log: the run's log folder if it is on this machine, else the user's."""
     if run.is_local:
         return (run / "log").path
-    return Path(platformdirs.user_log_dir("hab_ray")) / folder_name(str(run))
+    return expanded(platformdirs.user_log_dir("hab_ray")) / folder_name(str(run))

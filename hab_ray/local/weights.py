@@ -105,7 +105,8 @@ def known_weights() -> Mapping[str, Weights]:
 
 def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of pulled weights: `$HAB_CACHE/weights`, else in the user's cache folder."""
-    return Path(environ.get("HAB_CACHE") or platformdirs.user_cache_dir("hab_ray")) / "weights"
+    folder = environ.get("HAB_CACHE") or platformdirs.user_cache_dir("hab_ray")
+    return Path(os.path.expanduser(folder)) / "weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def locate(name_or_path: str, cache: Path) -> WeightsFile:
         hub = HubFile.parse(name_or_path)
         return WeightsFile(cache / "hf" / hub.repo / hub.file, hub, None)
     if name_or_path.endswith(".gguf"):
-        return WeightsFile(Path(name_or_path).expanduser().resolve(), None, None)
+        return WeightsFile(Path(os.path.expanduser(name_or_path)).resolve(), None, None)
     weights = known_weights().get(name_or_path)
     if weights is None:
         raise LocalError(

@@ -19,6 +19,7 @@ from hab_ray.planning.drafts import Cell, Draft, Measured
 from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Forecast
+from hab_ray.stages.settling import requested
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, given_rows, is_complete, settle
@@ -91,7 +92,7 @@ class Counting:
                 draft.open.append((row_id, call))
                 draft.add(1, call, input_bytes(call), input_bytes(call))
         if tasks.to_come:
-            typical, longest = ([call for _, call in stage.requests(some)] for some in (tasks.typical, tasks.longest))
+            typical, longest = ([call for _, call in requested(stage, some)] for some in (tasks.typical, tasks.longest))
             draft.add(tasks.to_come, typical[0], fmean(map(input_bytes, typical)), fmean(map(input_bytes, longest)))
             draft.exact = False
         return draft, stage.forecast_rows(tasks, stage.kept(settled.rows), settled.waiting)
@@ -105,7 +106,7 @@ class Counting:
         shard, stage = draft.shard, draft.stage
         if is_complete(self.work, shard, len(tasks), self.store.failures_since):
             rows = self._view(shard) if shard.spec.has_view else []
-            calls = [call for _, call in stage.requests(tasks)]
+            calls = [call for _, call in requested(stage, tasks)]
             draft.sample = calls[:SAMPLED]
             return Settled(rows, []), {call.key: Measured() for call in calls}
         found: dict[str, Measured] = {}

@@ -5,12 +5,21 @@ Only this package imports SDKs. The table of vendors is hab_ray/catalog/vendors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from typing_extensions import get_protocol_members
+
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import refuse_unreadable_certificates
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.vendor import Vendor
+from hab_ray.resources import distribution, hold_to
+
+T = TypeVar("T")
+_READ = ("read_chat", "read_embeddings")  # `read_answer` checks these, after the vendor has charged
 
 
 def load_vendor(kind: str) -> Vendor:
@@ -19,7 +28,10 @@ def load_vendor(kind: str) -> Vendor:
     Raises:
         ConfigError: there is no such kind, or its distribution is broken.
     """
-    return VENDORS.load(kind, Vendor)
+    vendor, entry = VENDORS.load(kind, Vendor), VENDORS.find(kind)
+    if entry.dist:
+        hold_to(Vendor, vendor, distribution(entry))
+    return vendor
 
 
 def connect(endpoint: Endpoint) -> Provider:
@@ -30,8 +42,7 @@ def connect(endpoint: Endpoint) -> Provider:
     """
     vendor = load_vendor(endpoint.kind)
     refuse_unreadable_certificates()
-    with VENDORS.blamed(VENDORS.find(endpoint.kind)):
-        return vendor.connect(endpoint)
+    return _client(endpoint, vendor.connect, Provider)
 
 
 def connect_batch(endpoint: Endpoint) -> BatchApi:
@@ -47,5 +58,17 @@ def connect_batch(endpoint: Endpoint) -> BatchApi:
             "provider and its models"
         )
     refuse_unreadable_certificates()
-    with VENDORS.blamed(VENDORS.find(endpoint.kind)):
-        return vendor.connect_batch(endpoint)
+    return _client(endpoint, vendor.connect_batch, BatchApi)
+
+
+def _client(endpoint: Endpoint, connect: Callable[[Endpoint], T], interface: type) -> T:
+    """Return a client of a vendor, held to its interface if it is of another distribution."""
+    entry = VENDORS.find(endpoint.kind)
+    with VENDORS.blamed(entry):
+        client = connect(endpoint)
+        lacking = sorted(name for name in get_protocol_members(interface) if not hasattr(client, name))
+        if lacking:
+            raise TypeError(f"it connects by a {type(client).__name__} without {', '.join(lacking)}")
+    if entry.dist:
+        hold_to(interface, client, distribution(entry), but=_READ)
+    return client

@@ -24,7 +24,6 @@ ON_NODES = (
     "runtime_env, which Ray shows in clear"
 )
 _MAX_BYTES = 1 << 16
-_UNFIT = "holds characters that no header may have"
 
 
 def refuse_unreadable_certificates() -> None:
@@ -68,11 +67,16 @@ def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
 
 
 def secret_problem(variable: str, environment: Mapping[str, str]) -> str | None:
-    """Return why a variable's secret cannot be sent: it is not set, or no header can hold it. None if it can."""
-    if not has_secret(variable, environment):
+    """Return why a variable's secret cannot be sent: there is none, or no header can hold it. None if it can."""
+    try:
+        value = _read(variable, environment)
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else None
+        return f"{variable}_FILE does not name a readable file ({cause or 'no path'})"
+    if not value:
         return f"{variable} is not set"
-    if not _fits_header(_read(variable, environment)):
-        return f"{variable}, or the file that {variable}_FILE names, {_UNFIT}"
+    if not (value.isascii() and value.isprintable()):
+        return f"{variable}, or the file that {variable}_FILE names, holds characters that no header may have"
     return None
 
 
@@ -101,29 +105,12 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def _secret(provider: str, variable: str, what: str) -> str:
-    try:
-        value = _read(variable, os.environ)
-    except (OSError, ValueError) as error:
-        cause = error.strerror if isinstance(error, OSError) else None
+    if problem := secret_problem(variable, os.environ):
         raise ConfigError(
-            f"provider {provider}: {variable}_FILE does not name a readable file ({cause or 'no path'}); give the path "
-            f"of a file that holds {what}, or put {what} into {variable}"
-        ) from None
-    if not value:
-        raise ConfigError(
-            f"provider {provider}: the environment variable {variable} is not set; put {what} there, or into a file "
-            f"that {variable}_FILE names"
+            f"provider {provider}: {problem}; put {what} into {variable}, on one line, or into a file that "
+            f"{variable}_FILE names"
         )
-    if not _fits_header(value):
-        raise ConfigError(
-            f"provider {provider}: the environment variable {variable}, or the file that {variable}_FILE names, "
-            f"{_UNFIT}; put {what} there, on one line"
-        )
-    return value
-
-
-def _fits_header(value: str) -> bool:
-    return value.isascii() and value.isprintable()
+    return _read(variable, os.environ)
 
 
 def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from hab_ray.catalog.vendors import VENDORS
+from hab_ray.catalog.vendors import RECORDED, VENDORS
 from hab_ray.errors import ConfigError
 from hab_ray.resources import distribution
 from hab_ray.stages import wiring
 from hab_ray.stages.graph import Shard
 from hab_ray.stages.spec import ResolvedSweep
 
-_STAGE, _KIND = "stage ", "kind "
+_STAGE = "stage "
 NO_STAGES = {"stages of other packages": "none"}
 
 
 def with_added(versions: Mapping[str, str], resolved: ResolvedSweep) -> dict[str, str]:
     """Add to a run's recorded `versions` the packages of the added stages and kinds that its sweep uses now."""
     used = {resolved.sweep.catalog.providers[model.entry.provider].kind for model in resolved.models.values()}
-    before = {name: package for name, package in versions.items() if name.startswith((_STAGE, _KIND))}
+    before = {name: package for name, package in versions.items() if name.startswith((_STAGE, RECORDED))}
     stages = {f"{_STAGE}{name}": package for name, package in wiring.packages().items() if _parts(name, resolved)}
-    kinds = {f"{_KIND}{entry.name}": distribution(entry) for entry in VENDORS.added() if entry.name in used}
+    kinds = {f"{RECORDED}{entry.name}": distribution(entry) for entry in VENDORS.added() if entry.name in used}
     found = before | stages | kinds
     return found if any(name.startswith(_STAGE) for name in found) else found | NO_STAGES
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from hab_ray.calls import Call, Outcome
+from hab_ray.errors import ConfigError
+from hab_ray.resources import package_of
 from hab_ray.rows import R, Row
 from hab_ray.stages.base import Again, CallStage
 
@@ -22,6 +24,21 @@ class Settled:
     waiting: Sequence[Any] = ()
 
 
+def requested(stage: CallStage[Any, Any], tasks: Sequence[Any]) -> list[tuple[str, Call]]:
+    """Return the row's id and the call of each task.
+
+    Raises:
+        ConfigError: the stage of another package yields more or fewer.
+    """
+    requests = list(stage.requests(tasks))
+    if len(requests) != len(tasks):
+        raise ConfigError(
+            f"the package {package_of(type(stage).__module__)} is broken: {type(stage).__name__}.requests has to yield "
+            f"one call per task, {len(tasks)} and not {len(requests)}; update or repair that package, or uninstall it"
+        )
+    return requests
+
+
 def settle(
     stage: CallStage[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[Call]], Mapping[str, Outcome]]
 ) -> Settled:
@@ -34,7 +51,7 @@ def settle(
     waiting: list[Any] = []
     pending = list(enumerate(tasks))
     while pending:
-        requests = list(stage.requests([task for _, task in pending]))
+        requests = requested(stage, [task for _, task in pending])
         outcomes = read([call for _, call in requests])
         reasked: list[tuple[int, Any]] = []
         for (position, task), (row_id, call) in zip(pending, requests, strict=True):

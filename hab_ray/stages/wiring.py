@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import ceil
+from typing import Any
 
 from typing_extensions import override
 
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.resources import Extensions, distribution
+from hab_ray.resources import Extensions, check_type, distribution, hold_to
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Row, Validation, Verdict, schema_of
+from hab_ray.stages.base import CallStage, ComputeStage, Out, Read, ReadStage
 from hab_ray.stages.method.embed import EmbedStage
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
@@ -365,7 +367,21 @@ def packages() -> Mapping[str, str]:
     return {spec.name: package for package, spec in _added()}
 
 
+def made(spec: StageSpec, resolved: ResolvedSweep, part: Part) -> CallStage[Any, Any] | ComputeStage[Any]:
+    """Return the stage of a part, held to its interface if another distribution adds it."""
+    stage = spec.make(resolved, part)
+    if package := packages().get(spec.name):
+        interface = ReadStage if isinstance(stage, ReadStage) else CallStage if spec.makes_calls else ComputeStage
+        said = f"the package {package} is broken: {type(spec).__name__}.make has to return"
+        hold_to(interface, check_type(stage, interface, said), package, ((Out, spec.row), (Read, spec.row)))
+    return stage
+
+
 def _added() -> Iterator[tuple[str, StageSpec]]:
-    """Yield the added stages, each after its package."""
+    """Yield the added stages, each after its package and held to its interface."""
     for entry in ADDED.added():
-        yield distribution(entry), ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]
+        spec = ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]
+        hold_to(StageSpec, spec, distribution(entry))
+        with ADDED.blamed(entry):
+            schema_of(spec.row)
+        yield distribution(entry), spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from hashlib import sha256
@@ -137,8 +138,12 @@ class RunFolder:
 
 
 def runs_below(place: Location) -> list[Location]:
-    """Return the runs directly below a folder or prefix, also those that links lead to, by name."""
+    """Return the runs directly below a folder or prefix, also those that links lead to, by name.
+
+    A folder that this user may not enter is taken for a run.
+    """
     if place.is_local:
-        return [Location(run) for run in sorted(folders_with(SWEEP, place.absolute()))]
+        closed = (str(folder) for folder in place.path.glob("*/") if not os.access(folder, os.X_OK))
+        return [Location(run) for run in sorted({*folders_with(SWEEP, place.absolute()), *closed})]
     found = (name.rpartition("/") for name in open_folder(place).list())
     return [place / above for above, _, file in found if file == SWEEP and above and "/" not in above]

@@ -104,6 +104,17 @@ def test_a_command_that_ends_the_process_is_an_error_of_its_package(distribution
     assert done.exit_code == 2 and "acme-hab 0.3 (acme_quiet.py, line 8) ended the process" in done.output
 
 
+@pytest.mark.parametrize("returned", ["{'rows': 3}", "'done'", "99"])
+def test_a_command_that_returns_no_exit_status_is_named(returned: str, distributions: Distributions) -> None:
+    code = ENDING.replace("sys.exit(0)", f"return {returned}")
+    distributions.install_modules(
+        "acme-hab", "0.3", {"acme_quiet": code}, {"hab_ray.commands": {"quiet": "acme_quiet:quiet"}}
+    )
+    done = CliRunner().invoke(app, ["quiet"])
+    assert done.exit_code == 2, done.output
+    assert "the package acme-hab 0.3 is broken: quiet has to return an Exit, not " in done.output
+
+
 UNREADABLE = (b"[hab_ray.providers]\nthis line is no entry\n", b"[hab_ray.providers]\nacm\xe9 = acme_hab:VENDOR\n")
 
 

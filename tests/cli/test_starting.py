@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import subprocess
@@ -10,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.table import Table
@@ -223,6 +225,23 @@ def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
     (desk.folder / ".env").write_text(f"not a variable\nOPENAI_API_KEY=two {SECRET}\n")
     broken = desk.says("sweeps", "compare", status=2)
     assert ".env: line 2" in broken and SECRET not in broken
+
+
+def test_an_env_that_may_not_be_read_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read it nevertheless, so opening it fails here for anybody."""
+    opened = Path.open
+
+    def refused(file: Path, *how: Any, **more: Any) -> Any:
+        if file.name == ".env":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(file, *how, **more)
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("LAB_KEY=1\n")
+    monkeypatch.setattr(Path, "open", refused)
+    done = CliRunner().invoke(app, ["sweeps", "--help"])
+    assert done.exit_code == 0 and "Show the sweeps" in done.stdout
+    assert done.stderr.splitlines() == [".env: cannot be read: Permission denied; its keys are not set"]
 
 
 def test_an_empty_key_is_as_one_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,6 +304,24 @@ def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_an_export_interrupted_as_it_fills_an_existing_folder_leaves_it_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move, moves = os.replace, list[Path]()
+
+    def interrupted(source: Path, target: Path) -> None:
+        moves.append(target)
+        if len(moves) == 2:
+            raise KeyboardInterrupt
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path) as unfinished:
+        (unfinished / "a.csv").write_text("a\n")
+        (unfinished / "b.csv").write_text("b\n")
+    assert len(moves) == 3 and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", [".", "link", "x" * 250])
 def test_a_folder_to_write_may_be_the_current_one_a_link_or_have_a_long_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

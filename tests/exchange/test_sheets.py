@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import resource
 from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
@@ -130,6 +131,18 @@ def test_a_form_shows_hostile_text_as_text_and_names_nobody(run: Run, tmp_path: 
     assert all(bool(each["context"]) == (each["dimension"] == DIMENSIONS[1]) for each in data["items"])
     with pytest.raises(ConfigError, match="is not an empty folder"):
         write_sheet(run, items, tmp_path / "out")
+
+
+def test_a_sheet_for_which_there_is_no_room_leaves_no_part_of_it(run: Run, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_sheet(run, draw_sheet(run, SheetPlan(8, None, 2)), tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "out" not in {path.name for path in tmp_path.iterdir()}
+    write_sheet(run, draw_sheet(run, SheetPlan(8, None, 2)), tmp_path / "out")
 
 
 def test_tests_of_two_dimensions_may_share_an_id(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_every_known_weight_has_its_own_file() -> None:
 def test_cache_folder_is_named_by_the_environment() -> None:
     assert default_cache({"HAB_CACHE": "/somewhere"}) == Path("/somewhere/weights")
     assert default_cache({}).parts[-2:] == ("hab_ray", "weights")
+    assert default_cache({"HAB_CACHE": "~/cache"}) == Path.home() / "cache/weights"
 
 
 @pytest.mark.parametrize(

@@ -204,3 +204,10 @@ def test_a_broken_one_is_named_and_nothing_is_sent(desk: Desk, distributions: Di
     told = " ".join(probed(desk, distributions, "http://127.0.0.1:9", "import no_such_sdk", status=2).split())
     assert "Traceback" not in told
     assert "providers.sim.kind" in told and "acme-hab 0.3" in told and "no_such_sdk" in told and "uninstall it" in told
+
+
+@pytest.mark.integration
+def test_one_that_makes_no_requests_is_named_and_nothing_is_sent(desk: Desk, distributions: Distributions) -> None:
+    code = DIALECT.replace('replace(wire, body={**wire.body, "user": "acme"})', '{**wire.body, "user": "acme"}')
+    told = " ".join(probed(desk, distributions, "http://127.0.0.1:9", code, status=2).split())
+    assert "the package acme-hab 0.3 is broken: AcmeProvider.chat has to return Wire, not dict; update" in told, told

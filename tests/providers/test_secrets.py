@@ -13,7 +13,7 @@ import pytest
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
-from hab_ray.providers.access import endpoint_of, has_secret, variables_of
+from hab_ray.providers.access import endpoint_of, has_secret, secret_problem, variables_of
 from hab_ray.providers.base import NO_KEY, Endpoint
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.secrets import Secrets
@@ -215,6 +215,8 @@ def test_a_key_that_was_put_where_a_file_belongs_is_in_no_message(monkeypatch: p
             key_of_lab()
         assert KEY not in str(refused.value) and refused.value.__cause__ is None
         assert not has_secret("LAB_KEY", {"LAB_KEY_FILE": value})
+        told = secret_problem("LAB_KEY", {"LAB_KEY_FILE": value})
+        assert told and told.startswith("LAB_KEY_FILE does not name a readable file (") and KEY not in told
 
 
 @pytest.mark.parametrize(

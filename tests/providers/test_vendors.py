@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hab_ray.catalog.models import load_catalog
+from hab_ray.calls import ChatCall, Message, Params, Role
+from hab_ray.catalog.models import ModelEntry, load_catalog
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
@@ -118,8 +119,10 @@ def test_a_run_of_a_kind_that_is_not_installed_can_be_read(distributions: Distri
     distributions.uninstall_all()
     record = read_record(work.run_path)
     assert record is not None and record.sweep.providers["lab"].kind == "acme"
-    with pytest.raises(ConfigError, match="there is no kind 'acme'"):
+    with pytest.raises(ConfigError, match=r"there is no kind 'acme'.* the run in .*/run has it from .* acme-hab 0\.3$"):
         load_sweep(tmp_path / "s.yaml")
+    with pytest.raises(ConfigError, match=r"the package that adds this kind$"):
+        load_sweep(tmp_path / "s.yaml", {"run": str(tmp_path / "other")})
 
 
 BROKEN = {
@@ -131,9 +134,14 @@ BROKEN = {
     "no address": ("", "acme-hab:VENDOR", "not written MODULE:ATTRIBUTE"),
     "no vendor": ("VENDOR = 7", "acme_hab:VENDOR", "it is a int and not a"),
     "cannot connect": (
-        "from hab_ray.providers.vendor import *\nVENDOR = Vendor(lambda where: where.nowhere, None, None)",
+        f"{DIALECT}\nVENDOR = Vendor(lambda where: where.nowhere, None, PROTOCOL)",
         "acme_hab:VENDOR",
         "nowhere",
+    ),
+    "no protocol": (
+        f"{DIALECT}\nVENDOR = Vendor(OpenAIProvider, None, None)",
+        "acme_hab:VENDOR",
+        "Vendor.protocol has to be WireProtocol, not NoneType",
     ),
 }
 
@@ -234,3 +242,47 @@ async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> Non
     with pytest.raises(AttributeError) as caught:
         connect(Endpoint("lab", "google", None, KEY, 1.0))  # type: ignore[arg-type]
     assert "package" not in "".join(traceback.format_exception_only(caught.value))
+
+
+WRONG = {
+    "chat": ("    def chat(self, call, entry):\n        return {}", "AcmeProvider.chat has to return Wire, not dict"),
+    "send": (
+        "    async def send(self, wire):\n        return {}",
+        "AcmeProvider.send has to return Exchange, not dict",
+    ),
+    "no coroutine": ("    def send(self, wire):\n        return {}", "send has to return Awaitable, not dict"),
+    "limits": ("    list_limits = 100", "AcmeProvider.list_limits has to be ListLimits, not int"),
+}
+WRONG_PROVIDER = READER.replace("    def read_chat(self, body):\n", "")
+CALL = ChatCall("lab", "m", None, "", (Message(Role.USER, "Hi."),), Params(max_tokens=9))
+
+
+@pytest.mark.parametrize("how", WRONG)
+async def test_a_distribution_whose_client_makes_something_else_is_named(
+    how: str, distributions: Distributions
+) -> None:
+    code, told = WRONG[how]
+    distributions.install("acme-hab", "0.3", "acme_hab", WRONG_PROVIDER.format(code=code), acme="acme_hab:VENDOR")
+    with pytest.raises(ConfigError, match=rf"the package acme-hab 0\.3 is broken: .*{told}; update or repair"):
+        provider = connect(endpoint("acme"))
+        await provider.send(provider.chat(CALL, ModelEntry(provider="lab", wire="m")))
+
+
+async def test_a_distribution_whose_batches_make_something_else_is_named(distributions: Distributions) -> None:
+    code = DIALECT + "class B(OpenAIBatches):\n    async def since(self, newest):\n        return [{}]\n"
+    code += "VENDOR = Vendor(OpenAIProvider, B, PROTOCOL)\n"
+    distributions.install("acme-hab", "0.3", "acme_hab", code, acme="acme_hab:VENDOR")
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3 is broken: B\.since has to return .*SeenB.*, not list\[dict\]"
+    ):
+        await connect_batch(endpoint("acme")).since(None)
+
+
+def test_a_distribution_that_connects_by_no_client_is_named(distributions: Distributions) -> None:
+    code = DIALECT.replace("Vendor(OpenAIProvider, OpenAIBatches", "Vendor(lambda _: None, lambda _: {}")
+    distributions.install("acme-hab", "0.3", "acme_hab", code, acme="acme_hab:VENDOR")
+    assert "it connects by a NoneType without chat, close, embed, list_limits, read_chat," in refused("acme")
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3 .* it connects by a dict without batch_size, cancel, clean_u"
+    ):
+        connect_batch(endpoint("acme"))

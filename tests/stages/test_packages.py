@@ -18,7 +18,8 @@ from hab_ray.storage.record import read_record
 from hab_ray.storage.run import SWEEP
 from hab_ray.work import Work
 from tests.distributions import Distributions
-from tests.stages import count_words
+from tests.instant import MADE, Run, work_of
+from tests.stages import count_words, translate
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
@@ -154,6 +155,79 @@ def test_rows_of_calls_without_state_and_reason_are_refused_before_the_run(field
         wiring.stages()
     install(stage="0.4", code=code.replace(fields or "words: int", "words: int\n    state: State\n    reason: str", 1))
     assert "count words" in wiring.stages()
+
+
+WRONG = {
+    "parts": ("return (Part(", "return str(Part(", "CountWordsSpec.parts has to return an iterator of Part, not str"),
+    "file": ('return f"words', 'return b"words', "CountWordsSpec.file has to return str, not bytes"),
+    "sources": ("own_subject=True),)", "own_subject=True))", "CountWordsSpec.sources has to return .*, not Source"),
+    "make": ("return CountWordsStage()", "pass", "CountWordsSpec.make has to return .*, not NoneType"),
+    "forecast": ("return Forecast(to_come=", 'return len("") + (', "forecast_rows has to return .*, not int"),
+    "compute": ("return Computed([", "return ([", "CountWordsStage.compute has to return .*Computed.*, not list"),
+    "row": ("words: int\n", "words: dict\n", "TypeError: words: .*dict.* is not a type of a row"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_stage_that_makes_something_else_is_named(how: str, install: Install, resolved: Resolve) -> None:
+    right, wrong, told = WRONG[how]
+    assert right in COUNTING
+    install(stage="0.3", code=COUNTING.replace(right, wrong))
+    with pytest.raises(ConfigError, match=rf"package acme-words 0\.3.* broken.*{told}"):
+        run = Run(resolved())
+        run.plan()
+        run.all()
+
+
+TRANSLATING = Path(str(translate.__file__)).read_text("utf-8") + "\n\nSPEC = TranslateSpec()\n"
+WRONG_CALLS = {
+    "tasks": (
+        "return [candidate for candidate in rows[Candidate] if candidate.state is State.OK]",
+        "return (one for one in rows[Candidate])",
+        "tasks has to return list.*, not generator",
+    ),
+    "requests": (
+        "                task.id,\n",
+        "",
+        "requests has to return an iterator of tuple.*, not tuple\\[ChatCall\\]",
+    ),
+    "too few": (
+        "for task in tasks:",
+        "for task in list(tasks)[1:]:",
+        "TranslateStage.requests has to yield one call per task, 12 and not 11",
+    ),
+    "ids": (
+        "                task.id,\n",
+        "                7,\n",
+        r"iterator of tuple\[str, .*, not tuple\[int, ChatCall\]",
+    ),
+    "asks": ("return Asks(part.name, None)", "return part.name", "TranslateSpec.asks has to return Asks, not str"),
+    "parse": (
+        "return replace(task, prompt=reply.text",
+        "return reply.text or replace(task, prompt=reply.text",
+        "parse has to return .*Candidate.*, not str",
+    ),
+    "kept": (
+        "    def answer_tokens",
+        "    def kept(self, rows):\n        pass\n\n    def answer_tokens",
+        "kept has to return .*, not NoneType",
+    ),
+    "tokens": ("return 200", "return '200'", "TranslateStage.answer_tokens has to return int, not str"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_CALLS)
+def test_a_stage_that_makes_calls_of_something_else_is_named(
+    how: str, tmp_path: Path, distributions: Distributions
+) -> None:
+    right, wrong, told = WRONG_CALLS[how]
+    assert right in TRANSLATING
+    modules = {"acme_french": TRANSLATING.replace(right, wrong)}
+    distributions.install_modules("acme-french", "1", modules, {"hab_ray.stages": {"french": "acme_french:SPEC"}})
+    with pytest.raises(ConfigError, match=rf"the package acme-french 1 is broken: .*{told}; update or repair"):
+        run = Run(work_of(tmp_path, **MADE))
+        run.plan()
+        run.all()
 
 
 def test_another_version_of_a_package_is_a_warning(install: Install, resolved: Resolve) -> None:

@@ -6,13 +6,16 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hab_ray.errors import file_problem
+from hab_ray.location import Location
 from hab_ray.storage.local import LocalFolder
+from hab_ray.storage.run import runs_below
 from tests.conftest import Desk, Vendor
 
 NOBODY = 65534
@@ -34,6 +37,11 @@ def written(folder: Path) -> list[Path]:
 
 def open_to(uid: int, paths: list[Path]) -> list[str]:
     """The paths that a process of another user can list, read, write or put something into."""
+    return told_to(uid, lambda: (path for path in paths if os.access(path, os.R_OK) or os.access(path, os.W_OK)))
+
+
+def told_to(uid: int, lines: Callable[[], Iterable[object]]) -> list[str]:
+    """Some lines as a process of another user makes them."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,8 +49,7 @@ def open_to(uid: int, paths: list[Path]) -> list[str]:
             os.setgroups([])
             os.setgid(uid)
             os.setuid(uid)
-            able = [path for path in paths if os.access(path, os.R_OK) or os.access(path, os.W_OK)]
-            os.write(writing, "\n".join(map(str, able)).encode())
+            os.write(writing, "\n".join(map(str, lines())).encode())
         finally:
             os._exit(0)
     os.close(writing)
@@ -116,3 +123,25 @@ def test_another_user_is_shut_out_by_the_modes_alone(reachable: Path) -> None:
     LocalFolder(reachable / "closed").put("a", b"1")
     paths = [reachable / name for name in ("open", "closed", "closed/a")]
     assert open_to(NOBODY, paths) == [str(paths[0])]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_run_that_is_closed_to_this_user_is_said_to_be_unreadable_and_counts_as_a_run(reachable: Path) -> None:
+    """Left out, it would be taken for deleted by `hab store gc`; what cannot be written has another remedy."""
+    LocalFolder(reachable / "closed").put("sweep.yaml", b"1")
+
+    def refused(file: str, mode: str) -> object:
+        try:
+            return open(reachable / file, mode)
+        except OSError as error:
+            return file_problem(error)
+
+    def told() -> Iterator[object]:
+        yield from runs_below(Location(str(reachable)))
+        yield refused("closed/sweep.yaml", "r")
+        yield refused("new", "w")
+
+    run, unreadable, unwritable = told_to(NOBODY, told)
+    assert run == str(reachable / "closed")
+    assert f"{run}/sweep.yaml: this user may not read it (Permission denied). Ask its owner" in unreadable
+    assert "Make the folder writable for this user" in unwritable

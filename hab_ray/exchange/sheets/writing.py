@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hab_ray.exchange.folders import refuse_full
+from hab_ray.exchange.folders import new_folder, refuse_full
 from hab_ray.exchange.sheets.drawing import order_for
 from hab_ray.exchange.sheets.form import Question, form
 from hab_ray.given.sheets import SheetItem
@@ -44,14 +44,14 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Location:
     rubrics, questions = run.rubrics, _questions(run, items)
     key = f"{SHEETS}/{items[0].sheet}.parquet"
     RunFolder(run.location).write(SheetItem, key, list(items))
-    folder.mkdir(parents=True, exist_ok=True)
-    for rater in items[0].raters:
-        ordered = [questions[item.item] for item in order_for(rater, items)]
-        for name, text in (
-            (f"{rater}.html", form(items[0].sheet, rater, ordered, rubrics)),
-            (f"{rater}.csv", _csv(rater, ordered, rubrics)),
-        ):
-            (folder / name).write_text(text, encoding="utf-8", newline="")
+    with new_folder(folder) as unfinished:
+        for rater in items[0].raters:
+            ordered = [questions[item.item] for item in order_for(rater, items)]
+            for name, text in (
+                (f"{rater}.html", form(items[0].sheet, rater, ordered, rubrics)),
+                (f"{rater}.csv", _csv(rater, ordered, rubrics)),
+            ):
+                (unfinished / name).write_text(text, encoding="utf-8", newline="")
     return run.location / key
 
 

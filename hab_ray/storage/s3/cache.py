@@ -20,6 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from hab_ray.errors import ConfigError
+from hab_ray.location import expanded
 from hab_ray.storage.modes import refuse_others
 
 FOLDER_VARIABLE, SIZE_VARIABLE = "HAB_CACHE", "HAB_CACHE_GB"
@@ -125,5 +126,6 @@ def node_cache(environ: Mapping[str, str]) -> DiskCache:
         raise ConfigError(f"{SIZE_VARIABLE}={given}: not a size; give gigabytes, such as {DEFAULT_GB}, or 0 for none")
     folder = Path(environ.get(FOLDER_VARIABLE) or platformdirs.user_cache_dir("hab_ray"))
     if limit:
+        folder = expanded(str(folder))
         refuse_others(folder, FOLDER_VARIABLE)
     return DiskCache(folder / "s3", limit)

@@ -11,7 +11,7 @@ from rich.table import Table
 from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
 from hab_ray.cli.views.terminal import print_cells
-from hab_ray.errors import ConfigError, Exit, HabError
+from hab_ray.errors import ConfigError, Exit, HabError, problem_of
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import BY_SIMULATOR, MARKER, runs_below
@@ -19,12 +19,12 @@ from hab_ray.visible import one_line, usd
 
 
 def _cells(run: Location) -> Sequence[str]:
-    folder = open_folder(run)
-    megabytes = f"{sum(map(folder.size, folder.list())) / 1e6:,.1f}"
+    folder, megabytes = open_folder(run), ""
     try:
+        megabytes = f"{sum(map(folder.size, folder.list())) / 1e6:,.1f}"
         status = read_status(run)
-    except HabError as error:
-        return run.name, f"cannot be read: {error}", "", "", megabytes, ""
+    except (HabError, PermissionError) as error:
+        return run.name, f"cannot be read: {problem_of(error)}", "", "", megabytes, ""
     stages = status.progress.stages
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
     reported = usd(status.progress.cost_nanousd + status.progress.earlier_nanousd)
