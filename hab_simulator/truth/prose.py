@@ -128,7 +128,7 @@ class QueryAuthor(Author):
     _last: str = ""
 
     def text(self, rng: Random, name: str, low: int, high: int | None) -> str:
-        if name == "context" and self._last and low <= len(self._last) <= (high or len(self._last)):
+        if name == "context" and self._last and low <= len(self._last) <= (len(self._last) if high is None else high):
             return self._last
         if name != "prompt" or (high is not None and high < low + _ROOM + len(self.mark)):
             return Author.text(self, rng, name, low, high)

@@ -54,6 +54,11 @@ def test_samples_fit_any_schema(schema: dict[str, Any], seed: int, marked: bool)
     jsonschema.Draft202012Validator(whole).validate(sample(whole, Random(seed), author))
 
 
+def test_a_context_fits_a_bound_of_no_characters_after_a_prompt() -> None:
+    schema = closed(prompt={"type": "string"}, context={"type": "string", "maxLength": 0})
+    assert sample(schema, Random(0), QueryAuthor("[[hab-query:d:00000000]]"))["context"] == ""
+
+
 def test_optional_properties_come_and_go() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": []}
     seen = {tuple(sample(schema, Random(seed), Author())) for seed in range(20)}
