@@ -15,6 +15,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE, SIMULATOR, TESTS = ROOT / "hab_ray", ROOT / "hab_simulator", ROOT / "tests"
@@ -28,6 +29,8 @@ PRIVATE_READERS = {
 WITHOUT_COUNTERPART: set[str] = set()
 OF_THE_WHOLE = {"contracts", "docs", "readme", "structure", "traces", "upgrade"}
 DOCUMENTED_PRIVATES = {"_request_id"}  # openai's and anthropic's documentation names it
+
+pytestmark = pytest.mark.xdist_group("structure")  # one process reads all files
 
 
 @cache
@@ -110,6 +113,7 @@ def test_no_package_is_crowded() -> None:
     assert len(held) > 50 and {name: count for name, count in held.items() if count > MAX_MODULES} == {}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The modules that a file imports, with what is imported from them: either may be a module."""
     found: set[str] = set()
