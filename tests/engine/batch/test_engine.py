@@ -197,7 +197,7 @@ async def test_a_stream_that_waits_for_room_lets_another_pack(tmp_path: Path) ->
 
 
 async def test_a_row_that_another_stream_packs_while_its_own_waits_for_room_is_sent_once(tmp_path: Path) -> None:
-    vendor = Vendor(refuses=[RateLimited("too many batches", 0.3)])
+    vendor = Vendor(refuses=[RateLimited("too many batches", 1.0)])
     async with engine_of(tmp_path, vendor, policy=slowly(2)) as engine:
         first = asyncio.create_task(engine.complete("m", rows(3, shard=1)))
         await until(lambda: engine.snapshot().blocked_streams == 1)

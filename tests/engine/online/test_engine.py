@@ -15,6 +15,7 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure
 from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import Limits, ModelEntry
+from hab_ray.engine.budget import client
 from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
 from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
@@ -142,7 +143,7 @@ async def test_slow_model(tmp_path: Path) -> None:
     accounts = {"x/sim": {"models": latency}}
     async with bench(tmp_path, "slow", "fast", limits=limits, accounts=accounts) as b, b.engine:
         work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(60):
             while len(b.stored("fast")) < 10:
                 await asyncio.sleep(0.1)
         assert len(b.stored("slow")) < 10
@@ -197,7 +198,9 @@ async def test_lost_lease(tmp_path: Path) -> None:
         with pytest.raises(LeaseLost):
             async with b.engine:
                 work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(100)]))))
-                await asyncio.sleep(0.45)
+                async with asyncio.timeout(60):
+                    while len(b.stored("a")) < 10:
+                        await asyncio.sleep(0.05)
                 lease.problem = LeaseLost("taken over")
                 await work
         meter = await b.meter()
@@ -274,7 +277,10 @@ async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), ConfigError("[ExpiredToken]"), LeaseStale("not renewed")])
-async def test_an_engine_ends_although_its_budget_takes_nothing_back(error: Exception, tmp_path: Path) -> None:
+async def test_an_engine_ends_although_its_budget_takes_nothing_back(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "REBALANCE_EVERY_S", 60.0)  # what is left is returned at the end, and not before
     failed: list[Exception] = []
     is_ending = False
 
