@@ -38,7 +38,18 @@ from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.own_texts import library_of_run
-from hab_ray.storage.record import JUDGES, RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
+from hab_ray.storage.record import (
+    JUDGES,
+    PARAPHRASES,
+    REWORDED,
+    RUBRIC,
+    SETTINGS_VERSION,
+    SUBJECTS,
+    Record,
+    put_record,
+    read_record,
+    text_of,
+)
 from hab_ray.storage.registry import Registry, new_run_id, refuse_lost
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS, RunFolder
 from hab_ray.visible import counted, one_line
@@ -188,7 +199,7 @@ def _pinned(
 def _paraphrases(
     sweep: Sweep, rubrics: Mapping[str, Rubric], kept: KeptTexts
 ) -> dict[str, dict[str, dict[str, Paraphrase]]]:
-    files = {variant.tests: f"paraphrases of {variant.name}" for variant in sweep.variants.subjects if variant.tests}
+    files = {variant.tests: f"{PARAPHRASES}{variant.name}" for variant in sweep.variants.subjects if variant.tests}
     read = {file: read_paraphrases(file, rubrics, kept.text(name)) for file, name in files.items()}
     return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
 
@@ -286,10 +297,10 @@ def hashes(work: Work) -> dict[str, str]:
     """Return the hashes of the data that a run's results depend on."""
     found = {f"{RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
     for judge, wordings in work.wordings.items():
-        found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
+        found |= {f"{REWORDED}{judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
     for variant in work.sweep.variants.subjects:
         if variant.tests is not None:
-            found[f"paraphrases of {variant.name}"] = sha256(given_file(variant.tests)).hexdigest()
+            found[f"{PARAPHRASES}{variant.name}"] = sha256(given_file(variant.tests)).hexdigest()
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256
@@ -327,7 +338,7 @@ def _check_raters(work: Work, earlier: Record | None) -> None:
 
 
 def _entries(sweep: Sweep) -> dict[str, AskedModel]:
-    subjects = {f"subjects: {subject.name}": subject for subject in (*sweep.subjects, *sweep.varied_subjects)}
+    subjects = {f"{SUBJECTS}{subject.name}": subject for subject in (*sweep.subjects, *sweep.varied_subjects)}
     return {**subjects, **{f"{JUDGES}{judge.name}": judge for judge in (*sweep.judges, *sweep.varied_judges)}}
 
 

@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray's job server, for the entry point only
 _GROUPS = ("hab_ray.", "hab_simulator.")
+_REPAIR = "update or repair that package, or uninstall it"
 _ALSO = {Iterator: Iterable, list: Sequence, tuple: Sequence}  # what else serves where an interface documents one
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
@@ -136,8 +137,13 @@ class Extensions:
                 raise
             raise ConfigError(
                 f"the {self.word} {entry.name!r} comes from the package {distribution(entry)} ({entry.value}), which "
-                f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it"
+                f"is broken: {type(error).__name__}: {error}; {_REPAIR}"
             ) from error
+
+
+def broken_package(package: str | None, what: str) -> ConfigError:
+    """Return the error of a package that does not keep to an interface, and what it does instead."""
+    return ConfigError(f"the package {package} is broken: {what}; {_REPAIR}")
 
 
 def hold_to(
@@ -155,8 +161,7 @@ def hold_to(
     for name, hint in get_type_hints(interface).items():
         if hasattr(made, name):
             expected = get_args(hint)[0] if get_origin(hint) is ClassVar else hint
-            said = f"the package {package} is broken: {owner.__name__}.{name} has to be"
-            check_type(getattr(made, name), expected, said)
+            check_type(getattr(made, name), expected, package, f"{owner.__name__}.{name} has to be")
     _hold_methods(interface, owner, package, known, but)
 
 
@@ -170,35 +175,35 @@ def _hold_methods(
             hint = get_type_hints(documented).get("return", NoneType)
             if parameters := getattr(hint, "__parameters__", ()):
                 hint = hint[tuple(dict(known).get(one, Any) for one in parameters)]
-            said = f"the package {package} is broken: {made.__name__}.{name} has to return"
             if hint is not NoneType:
-                setattr(made, name, _checked(given, hint, said, iscoroutinefunction(documented)))
+                said = f"{made.__name__}.{name} has to return"
+                setattr(made, name, _checked(given, hint, package, said, iscoroutinefunction(documented)))
 
 
 def _is_ours(function: FunctionType) -> bool:
     return function.__module__.partition(".")[0] == __package__
 
 
-def _checked(method: FunctionType, hint: Any, said: str, is_awaited: bool) -> Callable[..., Any]:
+def _checked(method: FunctionType, hint: Any, package: str, said: str, is_awaited: bool) -> Callable[..., Any]:
     async def check_later(value: Awaitable[Any]) -> Any:
-        return check_type(await value, hint, said)
+        return check_type(await value, hint, package, said)
 
     @wraps(method)
     def checking(*given: Any, **named: Any) -> Any:
         value = method(*given, **named)
         if is_awaited:
-            return check_later(check_type(value, Awaitable, said))
-        check_type(value, hint, said)
-        return value if get_origin(hint) is not Iterator else _check_each(value, get_args(hint)[0], said)
+            return check_later(check_type(value, Awaitable, package, said))
+        check_type(value, hint, package, said)
+        return value if get_origin(hint) is not Iterator else _check_each(value, get_args(hint)[0], package, said)
 
     return checking
 
 
-def _check_each(values: Iterable[Any], hint: Any, said: str) -> Iterator[Any]:
-    return (check_type(value, hint, f"{said} an iterator of") for value in values)
+def _check_each(values: Iterable[Any], hint: Any, package: str, said: str) -> Iterator[Any]:
+    return (check_type(value, hint, package, f"{said} an iterator of") for value in values)
 
 
-def check_type(value: Any, hint: Any, said: str) -> Any:
+def check_type(value: Any, hint: Any, package: str, said: str) -> Any:
     """Return a value that a package made.
 
     Raises:
@@ -208,9 +213,7 @@ def check_type(value: Any, hint: Any, said: str) -> Any:
         expected = hint.__name__ if isinstance(hint, type) and not get_args(hint) else hint
         inner = dict.fromkeys(type(one).__name__ for one in value) if isinstance(value, list | tuple) else ()
         parts = f"[{', '.join(inner)}]" if inner else ""
-        raise ConfigError(
-            f"{said} {expected}, not {type(value).__name__}{parts}; update or repair that package, or uninstall it"
-        )
+        raise broken_package(package, f"{said} {expected}, not {type(value).__name__}{parts}")
     return value
 
 

@@ -23,7 +23,7 @@ import typer
 from hab_ray.cli.views.terminal import Terminal, is_tty, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
 from hab_ray.location import Location, expanded
-from hab_ray.resources import exits_refused, package_blamed, package_of
+from hab_ray.resources import broken_package, exits_refused, package_blamed, package_of
 from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
 
@@ -111,9 +111,9 @@ def _status(command: Callable[..., Exit], returned: Any) -> Exit:
         ConfigError: it is none, which only a command of another package returns.
     """
     if returned is not None and returned not in list(Exit):
-        raise ConfigError(
-            f"the package {package_of(command.__module__)} is broken: {command.__name__} has to return an Exit, not "
-            f"{type(returned).__name__}: {returned!r:.80}; update or repair that package, or uninstall it"
+        raise broken_package(
+            package_of(command.__module__),
+            f"{command.__name__} has to return an Exit, not {type(returned).__name__}: {returned!r:.80}",
         )
     return Exit(returned or Exit.COMPLETE)
 

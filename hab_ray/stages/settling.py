@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from hab_ray.calls import Call, Outcome
-from hab_ray.errors import ConfigError
-from hab_ray.resources import package_of
+from hab_ray.resources import broken_package, package_of
 from hab_ray.rows import R, Row
 from hab_ray.stages.base import Again, CallStage
 
@@ -32,9 +31,9 @@ def requested(stage: CallStage[Any, Any], tasks: Sequence[Any]) -> list[tuple[st
     """
     requests = list(stage.requests(tasks))
     if len(requests) != len(tasks):
-        raise ConfigError(
-            f"the package {package_of(type(stage).__module__)} is broken: {type(stage).__name__}.requests has to yield "
-            f"one call per task, {len(tasks)} and not {len(requests)}; update or repair that package, or uninstall it"
+        raise broken_package(
+            package_of(type(stage).__module__),
+            f"{type(stage).__name__}.requests has to yield one call per task, {len(tasks)} and not {len(requests)}",
         )
     return requests
 

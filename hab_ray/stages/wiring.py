@@ -372,8 +372,8 @@ def made(spec: StageSpec, resolved: ResolvedSweep, part: Part) -> CallStage[Any,
     stage = spec.make(resolved, part)
     if package := packages().get(spec.name):
         interface = ReadStage if isinstance(stage, ReadStage) else CallStage if spec.makes_calls else ComputeStage
-        said = f"the package {package} is broken: {type(spec).__name__}.make has to return"
-        hold_to(interface, check_type(stage, interface, said), package, ((Out, spec.row), (Read, spec.row)))
+        check_type(stage, interface, package, f"{type(spec).__name__}.make has to return")
+        hold_to(interface, stage, package, ((Out, spec.row), (Read, spec.row)))
     return stage
 
 

@@ -26,7 +26,8 @@ from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
 
 SETTINGS_VERSION = 2
-RUBRIC, JUDGES = "rubric ", "judges: "
+RUBRIC, SUBJECTS, JUDGES = "rubric ", "subjects: ", "judges: "
+REWORDED, PARAPHRASES = "wording of ", "paraphrases of "
 
 
 def derivation_sha256(sweep: Sweep, models: Iterable[ModelEntry]) -> str:
@@ -114,10 +115,10 @@ class Record(Strict):
         sweep = self.sweep
         named = {
             RUBRIC: self.dimensions,
-            "subjects: ": [subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)],
+            SUBJECTS: [subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)],
             JUDGES: [judge.name for judge in (*sweep.judges, *sweep.varied_judges)],
-            "wording of ": [f"{judge.name}: {each}" for judge in sweep.varied_judges for each in self.dimensions],
-            "paraphrases of ": [variant.name for variant in sweep.variants.subjects],
+            REWORDED: [f"{judge.name}: {each}" for judge in sweep.varied_judges for each in self.dimensions],
+            PARAPHRASES: [variant.name for variant in sweep.variants.subjects],
         }
         unnamed = {
             key
