@@ -77,8 +77,8 @@ def test_rows_of_another_type_are_blamed_on_the_package_that_adds_their_stage(
     monkeypatch.setattr(RespondStage, "parse", lambda *_: {"text": "Yes."})
     with pytest.raises(TypeError, match="a row is a dict, not a Response"):
         settled(site, 2)
-    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
-    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 is broken: RespondStage\.parse has to return .*, not dict"):
+    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-rows 0.3"})
+    with pytest.raises(ConfigError, match=r"acme-rows 0\.3 is broken: RespondStage\.parse has to return .*, not dict"):
         settled(site, 3)
 
 

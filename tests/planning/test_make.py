@@ -186,8 +186,8 @@ def test_a_stage_that_expects_answers_of_less_than_no_token_is_refused(
     work = work_of(tmp_path)
     assert work.shards()
     monkeypatch.setattr(RespondStage, "answer_tokens", lambda _: -100_000)
-    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
-    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 expects -100000 tokens per answer of the stage 'respond'"):
+    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-tokens 0.3"})
+    with pytest.raises(ConfigError, match=r"acme-tokens 0\.3 expects -100000 tokens per answer of the stage 'respond'"):
         make_plan(work)
 
 

@@ -40,6 +40,10 @@ _UNANSWERED = (
     "shorter answers (max_tokens, effort) or, if they end at once, wait until the vendor has recovered, and run the "
     "same command again"
 )
+_UNREADABLE = (
+    "{} answers to a call could not be read, and may be billed: {}; repair what answers at that address, or name "
+    "another (`url`), and run the same command again"
+)
 
 
 def backoff_s(key: str, attempt: int) -> float:
@@ -69,7 +73,7 @@ class RetryLoop:
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, and retry transient errors, until it has an outcome or is left open."""
-        attempt, silent, started = 0, 0, self._services.clock()
+        attempt, bought, started = 0, 0, self._services.clock()
         while True:
             sent = self._services.clock()
             try:
@@ -100,11 +104,14 @@ class RetryLoop:
             attempt += is_own_fault
             given_up = self._reason_to_give_up(transient, attempt if is_own_fault else 0, started)
             if transient.kind is FailureKind.MALFORMED:
+                bought += 1
                 given_up = self._stop_if_alike(request, transient) or given_up
+                if not given_up and bought >= MAX_SILENT:
+                    given_up = _UNREADABLE.format(bought, transient)
             elif is_own_fault and transient.kind in _SILENT:
                 rows, counts = self._silent.add(request.model, request.calls[0].key, sent, self._services.clock())
-                silent += counts
-                given_up = self._stop_if_silent(request.model, transient, rows, silent) or given_up
+                bought += counts
+                given_up = self._stop_if_silent(request.model, transient, rows, bought) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
             refusal = await self._readmit(request, transient, attempt if is_own_fault else 0)

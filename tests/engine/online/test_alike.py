@@ -81,6 +81,26 @@ async def test_answers_that_cannot_be_read_stop_the_model(tmp_path: Path, monkey
     assert "not as documented" in of.counters.stops["a"]
 
 
+async def test_a_call_whose_answers_cannot_be_read_among_others_is_bought_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    tries = 0
+
+    async def answering(request: web.BaseRequest) -> web.Response:
+        nonlocal tries
+        if b"question 0" not in await request.read():
+            return web.json_response(ANSWER)
+        tries += 1
+        return web.json_response({"answer": "yes"})
+
+    async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
+    assert (tries, counters.finished[0], counters.stops) == (2, 39, {})
+    (row,) = counters.open
+    assert row.reason.startswith("2 answers to a call could not be read, and may be billed: the response body is not")
+
+
 async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) -> None:
     of = await asked(tmp_path, 40, lambda n: (200, completion({"prompt_tokens": -3, "completion_tokens": 1})))
     assert of.requests == of.counters.failed[0] == len(of.stored) == MIN_ALIKE
