@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import sums_by
+from hab_ray.analysis.intervals import Array, sums_by
 from hab_ray.analysis.marks import PANEL, ItemScores
 
 LOW_ALPHA = 0.4
 _MAX_DRAWS, _MIN_DRAWS, _CALLS_DRAWN = 1000, 100, 20_000_000
 _SEED = 0
-_Array = NDArray[np.float64]
-_NONE: _Array = np.empty(0)
+_NONE: Array = np.empty(0)
 _Estimate = tuple[float | None, float | None, float | None]
-Statistic = Callable[[_Array], _Array]
-Disagreement = Callable[[NDArray[Any], _Array, _Array], _Array]
+Statistic = Callable[[Array], Array]
+Disagreement = Callable[[NDArray[Any], Array, Array], Array]
 
 
 class LowAgreement(StrEnum):
@@ -62,7 +61,7 @@ def agreement(marks: Iterable[ItemScores]) -> _Estimate:
     return _interval(alpha(total[:, None])[0], alpha(resampled) if varies else _NONE)
 
 
-def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array, Sequence[Hashable]]]:
+def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[Array, Sequence[Hashable]]]:
     """Return each dimension's marks (judges x tests x answers, without the panel's) and each test's generation call."""
     found: dict[str, dict[str, list[ItemScores]]] = defaultdict(lambda: defaultdict(list))
     for one in marks:
@@ -76,30 +75,28 @@ def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array
     return joined
 
 
-def squared_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+def squared_difference(count: NDArray[Any], total: Array, squares: Array) -> Array:
     """Return the sum of (a - b)^2 over all ordered pairs of so many values, by the values' number less one."""
-    apart: _Array = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    apart: Array = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
     return apart
 
 
-def nominal_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+def nominal_difference(count: NDArray[Any], total: Array, squares: Array) -> Array:
     """Return the same of a + b - 2ab: whether only one of two names an issue, where a half stands for drawing lots."""
-    apart: _Array = 2 * (total - (total**2 - squares) / np.maximum(1, count - 1))
+    apart: Array = 2 * (total - (total**2 - squares) / np.maximum(1, count - 1))
     return apart
 
 
-def unit_sums(values: _Array, disagreement: Disagreement = squared_difference) -> _Array:
+def unit_sums(values: Array, disagreement: Disagreement = squared_difference) -> Array:
     """Sum judges x tests x answers by test: the number of answers with two marks or more, then the terms of `units`."""
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
     terms = units(known.sum(axis=0), filled.sum(axis=0), (filled**2).sum(axis=0), disagreement)
-    sums: _Array = np.concatenate([terms[..., 1:2] > 0, terms], axis=-1).sum(axis=1)
+    sums: Array = np.concatenate([terms[..., 1:2] > 0, terms], axis=-1).sum(axis=1)
     return sums
 
 
-def units(
-    count: NDArray[Any], total: _Array, squares: _Array, disagreement: Disagreement = squared_difference
-) -> _Array:
+def units(count: NDArray[Any], total: Array, squares: Array, disagreement: Disagreement = squared_difference) -> Array:
     """Return alpha's terms for each answer: disagreement within it, and its values' count, sum and sum of squares.
 
     All are 0 for an answer with fewer than two values.
@@ -108,21 +105,20 @@ def units(
     return np.where((count > 1)[..., None], np.stack([within, count, total, squares], axis=-1), 0.0)
 
 
-def pair_sums(values: _Array) -> _Array:
+def pair_sums(values: Array) -> Array:
     """Count, by test, the answers two judges read and those with an issue named by both, the first, the second."""
     both = ~np.isnan(values).any(axis=0)
     first, second = (np.where(both, each, 0.0) for each in values)
-    sums: _Array = np.stack([column.sum(axis=1) for column in (both, first * second, first, second)], axis=1)
+    sums: Array = np.stack([column.sum(axis=1) for column in (both, first * second, first, second)], axis=1)
     return sums.astype(np.float64)
 
 
-def majority(shares: _Array) -> _Array:
+def majority(shares: Array) -> Array:
     """Return 1 for more than half of the readings, 0 for less, and a half for a tie."""
-    found: _Array = (1 + np.sign(np.round(shares - 0.5, 9))) / 2
-    return found
+    return (1 + np.sign(np.round(shares - 0.5, 9))) / 2
 
 
-def alpha(sums: _Array) -> _Array:
+def alpha(sums: Array) -> Array:
     """Return Krippendorff's alpha from totals of `unit_sums`: 1 less observed over expected disagreement.
 
     The totals are draws x sums, or dimensions x draws x sums; chance is then taken within each dimension.
@@ -131,30 +127,30 @@ def alpha(sums: _Array) -> _Array:
     return chance_corrected(within.sum(axis=0), by_chance.sum(axis=0))
 
 
-def nominal_alpha(sums: _Array) -> _Array:
+def nominal_alpha(sums: Array) -> Array:
     """Return Krippendorff's alpha of an issue from totals (draws x sums) of `unit_sums` by `nominal_difference`."""
     return chance_corrected(*alpha_terms(sums[..., 1:], nominal_difference))
 
 
-def alpha_terms(sums: _Array, disagreement: Disagreement = squared_difference) -> tuple[_Array, _Array]:
+def alpha_terms(sums: Array, disagreement: Disagreement = squared_difference) -> tuple[Array, Array]:
     """Return the disagreement observed within answers and the one expected by chance, from totals of `units`."""
     within, count, total, squares = np.moveaxis(sums, -1, 0)
     return within, disagreement(count, total, squares)
 
 
-def kappa(sums: _Array) -> _Array:
+def kappa(sums: Array) -> Array:
     """Return Cohen's kappa from totals of `pair_sums`."""
     return chance_corrected(*kappa_terms(sums))
 
 
-def kappa_terms(sums: _Array) -> tuple[_Array, _Array]:
+def kappa_terms(sums: Array) -> tuple[Array, Array]:
     """Return how many answers two judges differ on and how many they would by chance, from totals of `pair_sums`."""
     count, both, first, second = np.moveaxis(sums, -1, 0)
     by_chance = first * (count - second) + second * (count - first)
     return first + second - 2 * both, by_chance / np.maximum(1, count)
 
 
-def ac1(sums: _Array) -> _Array:
+def ac1(sums: Array) -> Array:
     """Return Gwet's AC1 from totals of `pair_sums`; chance is a judge who names the issue at the pair's mean rate."""
     count, both, first, second = sums.T
     named = (first + second) / 2
@@ -162,14 +158,14 @@ def ac1(sums: _Array) -> _Array:
     return chance_corrected((first + second - 2 * both) * count, count**2 - by_chance)
 
 
-def chance_corrected(observed: _Array, expected: _Array) -> _Array:
+def chance_corrected(observed: Array, expected: Array) -> Array:
     """Return 1 less observed over expected disagreement; nan where none is expected."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        corrected: _Array = np.where(expected > 1e-12, 1 - observed / expected, np.nan)
+        corrected: Array = np.where(expected > 1e-12, 1 - observed / expected, np.nan)
     return corrected
 
 
-def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> _Estimate:
+def bootstrapped(sums: Array, compute: Statistic, weights: Array) -> _Estimate:
     """Return a statistic of sums by call and its percentile interval, given the `weights` of `drawn`.
 
     Each of the three is None where the statistic is undefined. A single call has no interval.
@@ -177,7 +173,7 @@ def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> _Estimate
     return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums) if len(sums) > 1 else _NONE)
 
 
-def _interval(value: float, resampled: _Array) -> _Estimate:
+def _interval(value: float, resampled: Array) -> _Estimate:
     known = resampled[~np.isnan(resampled)]
     if np.isnan(value) or not len(known):
         return None if np.isnan(value) else float(value), None, None
@@ -185,7 +181,7 @@ def _interval(value: float, resampled: _Array) -> _Estimate:
     return float(value), float(low), float(high)
 
 
-def drawn(calls: Sequence[int]) -> list[_Array]:
+def drawn(calls: Sequence[int]) -> list[Array]:
     """Return bootstrap weights (draws x calls) for dimensions with these numbers of calls."""
     random = np.random.default_rng(_SEED)
     draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _CALLS_DRAWN // max(1, sum(calls))))

@@ -42,12 +42,8 @@ def board(scores: Sequence[Score], judge: str, ranks: Mapping[str, tuple[int, in
         )
         for subject in dict.fromkeys(score.subject for score in own)
     ]
-    return Board(judge, dimensions, tuple(sorted(lines, key=_best_first)))
-
-
-def _best_first(line: Line) -> tuple[float, str]:
-    mean = line.overall.mean
-    return (1.0 if mean is None else -mean), line.subject
+    lines.sort(key=lambda line: (1.0 if line.overall.mean is None else -line.overall.mean, line.subject))
+    return Board(judge, dimensions, tuple(lines))
 
 
 def rank_text(first: int, last: int) -> str:

@@ -15,7 +15,6 @@ from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
 from hab_ray.rubric import Rubric
 
 _Answer = tuple[str, int]
-_Cells = dict[tuple[str, str], dict[str, Compared]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) 
     A varied judge is compared in the dimensions in which it has verdicts. Answers of subjects on which an earlier judge
     has no verdict in a dimension are left out, also of its map's mean: the map holds for no other subjects.
     """
-    cells: _Cells = {}
+    cells: dict[tuple[str, str], dict[str, Compared]] = {}
     for subject, dimension, table in run.further_verdicts(columns=VerdictMark._fields):
         earlier = _by_judge(row for row in map(VerdictMark._make, rows_in(table)) if row.kind == Rater.PUBLISHED)
         if not earlier:

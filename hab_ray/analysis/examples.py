@@ -8,7 +8,7 @@ each subject.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 
 from hab_ray.analysis.marks import PANEL
@@ -39,8 +39,10 @@ def single_answers(
 ) -> Mapping[tuple[str, str], Sequence[str]]:
     """Return, by test and subject, the answers to show beside those to picked tests, and what each exemplifies."""
     picked, found = pick(summary.settings.tests[dimension]), defaultdict[tuple[str, str], list[str]](list)
-    for what, at in (*_of_quarters(summary, dimension, picked), *_of_issues(rates, dimension, picked)):
-        found[at].append(what)
+    for groups in (_by_quarter(summary, dimension), _by_issue(rates, dimension)):
+        for what, answers in sorted(groups.items()):
+            if not any(test_id in picked for test_id, _ in answers):
+                found[min(answers, key=lambda answer: hash_of("\0".join(answer)))].append(what)
     return found
 
 
@@ -57,32 +59,23 @@ def transcripts_shown(summary: Summary, dimension: str, rates: Sequence[IssueRat
     return summary.transcripts[dimension]
 
 
-def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield an answer, by test and subject, for each quarter of the score that no picked test covers."""
-    ids = summary.settings.tests[dimension]
-    at: dict[int, list[tuple[str, str]]] = defaultdict(list)
+def _by_quarter(summary: Summary, dimension: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return the tests and subjects of first answers by the quarter of their score."""
+    ids, found = summary.settings.tests[dimension], defaultdict[str, list[tuple[str, str]]](list)
     for marks in summary.marks[summary.settings.truncated]:
         if marks.judge == PANEL and marks.dimension == dimension:
             for test_id, first in zip(ids, marks.by_test[:, 0].tolist(), strict=True):
                 if not isnan(first):
-                    at[min(int(first * QUARTERS), QUARTERS - 1)].append((test_id, marks.subject))
-    for quarter, answers in sorted(at.items()):
-        if not any(test_id in picked for test_id, _ in answers):
-            yield f"score {quarter / QUARTERS:.2f} to {(quarter + 1) / QUARTERS:.2f}", min(answers, key=_hash)
+                    quarter = min(int(first * QUARTERS), QUARTERS - 1)
+                    what = f"score {quarter / QUARTERS:.2f} to {(quarter + 1) / QUARTERS:.2f}"
+                    found[what].append((test_id, marks.subject))
+    return found
 
 
-def _of_issues(
-    rates: Iterable[IssueRate], dimension: str, picked: Sequence[str]
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield an answer, by test and subject, for each issue named by the panel but for no picked test."""
-    by_issue: dict[str, list[tuple[str, str]]] = defaultdict(list)
+def _by_issue(rates: Iterable[IssueRate], dimension: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return an example, by test and subject, of every issue that the panel names for each subject."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for rate in rates:
         if rate.dimension == dimension and rate.judge == PANEL and rate.example is not None:
-            by_issue[rate.issue].append((rate.example, rate.subject))
-    for issue, answers in sorted(by_issue.items()):
-        if not any(test_id in picked for test_id, _ in answers):
-            yield f"issue {issue}", min(answers, key=_hash)
-
-
-def _hash(answer: tuple[str, str]) -> bytes:
-    return hash_of("\0".join(answer))
+            found[f"issue {rate.issue}"].append((rate.example, rate.subject))
+    return found

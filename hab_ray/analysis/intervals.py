@@ -16,7 +16,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import hypot, isfinite, sqrt
-from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -29,19 +28,13 @@ TAIL = (1 - LEVEL) / 2
 _STEP = 0.05
 _SADDLE_TOLERANCE, _NEGLIGIBLE, _TOLERANCE = 1e-3, 1e-18, 1e-13
 _MAX_NEWTON_STEPS, _MAX_SECANT_STEPS = 100, 12
-_Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 
-class _Nodes(NamedTuple):
-    """Heights of quadrature nodes above the real axis in standard deviations; trapezoid weights, half on the axis."""
-
-    heights: _Array
-    weights: _Array
-
-
-_GRID = np.arange(0.0, 9.0, _STEP)
+# Heights of quadrature nodes above the real axis in standard deviations; trapezoid weights, half on the axis.
 _NODES = tuple(
-    _Nodes(np.sinh(part), np.where(part == 0, 0.5, np.cosh(part))) for part in np.split(_GRID, (60, 76, 108))
+    (np.sinh(part), np.where(part == 0, 0.5, np.cosh(part)))
+    for part in np.split(np.arange(0.0, 9.0, _STEP), (60, 76, 108))
 )
 
 
@@ -129,11 +122,11 @@ def mean_by_call(values: Sequence[float], calls: Sequence[Hashable]) -> tuple[fl
     return mean, sqrt(float((sums * sums / (1 - shares)).sum())) / size, 1 / float(shares @ shares) - 1
 
 
-def mean_of_known(values: _Array, axis: int) -> _Array:
+def mean_of_known(values: Array, axis: int) -> Array:
     """Return the mean of the values that are not nan; nan where all are."""
     known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
-        means: _Array = np.where(known, values, 0.0).sum(axis=axis) / known.sum(axis=axis)
+        means: Array = np.where(known, values, 0.0).sum(axis=axis) / known.sum(axis=axis)
     return means
 
 
@@ -144,7 +137,7 @@ def numbered(groups: Iterable[Hashable]) -> NDArray[np.int64]:
     return np.fromiter(map(numbers.__getitem__, members), dtype=np.int64, count=len(members))
 
 
-def sums_by(values: _Array, groups: Iterable[Hashable]) -> _Array:
+def sums_by(values: Array, groups: Iterable[Hashable]) -> Array:
     """Sum the values (or rows) of each group, in order of first occurrence."""
     numbers = numbered(groups)
     sums = np.zeros((int(numbers.max(initial=-1)) + 1, *values.shape[1:]))
@@ -158,22 +151,22 @@ def gaffke(values: Iterable[float], least: float = 0.0, most: float = 1.0) -> tu
     levels, counts = np.unique(np.round(scaled, 12), return_counts=True)
     counted = tuple(zip(levels.tolist(), counts.tolist(), strict=True))
     mirrored = tuple((1 - level, count) for level, count in reversed(counted))
-    low, high = 1 - _upper(mirrored, TAIL), _upper(counted, TAIL)
+    low, high = 1 - _upper(mirrored), _upper(counted)
     return least + low * (most - least), least + high * (most - least)
 
 
 @lru_cache(maxsize=100_000)
-def _upper(counted: tuple[tuple[float, int], ...], tail: float) -> float:
-    """Return the 1 - `tail` quantile of the mean of counted values and a 1 under weights uniform on the simplex."""
+def _upper(counted: tuple[tuple[float, int], ...]) -> float:
+    """Return the 1 - TAIL quantile of the mean of counted values and a 1 under weights uniform on the simplex."""
     if counted[0][0] >= 1:
         return 1.0
     if counted[-1][0] >= 1 and len(counted) == 2 and not counted[0][0]:
-        return float(betaincinv(counted[1][1] + 1, counted[0][1], 1 - tail))
+        return float(betaincinv(counted[1][1] + 1, counted[0][1], 1 - TAIL))
     if len(counted) == 1 and not counted[0][0]:
-        return float(betaincinv(1, counted[0][1], 1 - tail))
+        return float(betaincinv(1, counted[0][1], 1 - TAIL))
     values = np.array([level for level, _ in counted] + [1.0])
     counts = np.array([float(count) for _, count in counted] + [1.0])
-    size, target = float(counts.sum()), float(ndtri(tail))
+    size, target = float(counts.sum()), float(ndtri(TAIL))
     mean = float(values @ counts / size)
     spread = sqrt(float((values - mean) ** 2 @ counts) / size / (size + 1))
 
@@ -191,11 +184,11 @@ def _upper(counted: tuple[tuple[float, int], ...], tail: float) -> float:
             return end
         last, end, last_error = end, end - now * (end - last) / (now - last_error), now
     return float(
-        scipy.optimize.brentq(lambda end: _tail_probability(values - end, counts) - tail, low, high, xtol=_TOLERANCE)
+        scipy.optimize.brentq(lambda end: _tail_probability(values - end, counts) - TAIL, low, high, xtol=_TOLERANCE)
     )
 
 
-def _tail_probability(steps: _Array, counts: _Array) -> float:
+def _tail_probability(steps: Array, counts: Array) -> float:
     """Return P(sum > 0) where each step is multiplied by the sum of `counts` unit exponentials.
 
     That is P(weighted mean > end), as weights uniform on the simplex are exponentials over their sum. The transform is
@@ -207,19 +200,19 @@ def _tail_probability(steps: _Array, counts: _Array) -> float:
     start = float(counts @ np.log1p(-saddle * steps))
 
     total = 0.0
-    for nodes in _NODES:
-        heights = nodes.heights / scale
+    for unscaled, weights in _NODES:
+        heights = unscaled / scale
         tangents = np.outer(ratios, heights)
         sizes = np.exp(-counts @ np.log1p(tangents * tangents) / 2 - start)
         angles = counts @ np.arctan(tangents)
         real = sizes * (saddle * np.cos(angles) + heights * np.sin(angles)) / (saddle * saddle + heights * heights)
-        total += float(real @ nodes.weights)
+        total += float(real @ weights)
         if sizes[-1] < _NEGLIGIBLE:
             break
     return total * _STEP / np.pi / scale
 
 
-def _saddle(steps: _Array, counts: _Array) -> tuple[float, float]:
+def _saddle(steps: Array, counts: Array) -> tuple[float, float]:
     """Return the saddle between 0 and the transform's pole, to a thousandth, and the curvature there.
 
     Precision hardly matters: any line between the two gives the same probability. Newton's method starts from the

@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import Array
 from hab_ray.calls import Finish
 from hab_ray.errors import DamagedFile
 from hab_ray.rows import State
@@ -181,7 +181,7 @@ class ItemScores:
     subject: str
     dimension: str
     judge: str
-    by_test: NDArray[np.float64]
+    by_test: Array
     truncated: int
     calls: tuple[str, ...] = ()
 
@@ -206,14 +206,14 @@ class ItemScores:
         return self.calls or range(len(self.by_test))
 
     @cached_property
-    def test_means(self) -> NDArray[np.float64]:
+    def test_means(self) -> Array:
         """The mean mark of each test, or nan; samples of a test are not independent observations.
 
         Sums are exact, so that tests with equal marks have equal means, whatever the order of the samples.
         """
         sums = np.array([fsum(marks) for marks in np.nan_to_num(self.by_test).tolist()])
         with np.errstate(invalid="ignore"):
-            means: NDArray[np.float64] = sums / np.count_nonzero(~np.isnan(self.by_test), axis=1)
+            means: Array = sums / np.count_nonzero(~np.isnan(self.by_test), axis=1)
         return means
 
     def known(self) -> tuple[list[float], list[Hashable]]:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from math import nan, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import Interval, combined, interval, mean_by_call, sums_by
+from hab_ray.analysis.intervals import Array, Interval, combined, interval, mean_by_call, sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.config.preregistration import Correction
 
 _DECIMALS = 12  # of a standard deviation, so that equal differences have one of 0
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Ahead:
     """
 
     difference: Interval
-    sums: _Array
+    sums: Array
     sd: float
 
     @property

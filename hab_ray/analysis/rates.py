@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import ends, interval, mean_of_known, numbered
+from hab_ray.analysis.intervals import Array, ends, interval, mean_of_known, numbered
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signflips import p_among
 from hab_ray.analysis.summary import Summary
@@ -19,7 +19,6 @@ from hab_ray.results import rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import Rubric
 
-_Array = NDArray[np.float64]
 _COLUMNS = ("test_id", "sample", "replicate", "state", "issues")
 
 
@@ -71,14 +70,14 @@ def rates_in(summary: Summary, dimension: str) -> Iterator[IssueRate]:
 class RatesBeside:
     """A subject's rates compared with the others': their mean on its tests, and a p-value, by issue."""
 
-    def __init__(self, own: int, by_test: _Array, calls: Sequence[str]) -> None:
+    def __init__(self, own: int, by_test: Array, calls: Sequence[str]) -> None:
         asked = np.flatnonzero(~np.isnan(by_test[own, :, 0])).tolist()
         self._own, self._shares = own, by_test[:, asked]
         self._call_of = numbered(calls[test] for test in asked)
         unknown = np.isnan(self._shares[..., 0])
         self._eligible, self._is_alone = self._by_call(unknown) == 0, bool(np.delete(unknown, own, axis=0).all())
 
-    def _by_call(self, values: NDArray[Any]) -> _Array:
+    def _by_call(self, values: NDArray[Any]) -> Array:
         """Sum subjects x tests over the tests of each call."""
         return np.array([np.bincount(self._call_of, own) for own in values])
 
@@ -95,16 +94,11 @@ class RatesBeside:
         return p_among(self._own, self._by_call(np.nan_to_num(self._shares[..., issue])), self._eligible)
 
 
-def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
+def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> Array:
     """Return tests x samples x issues: the share of a judge's readings that name the issue; nan if not scored."""
-    who = subject, judge, dimension
-    if who not in summary.shares:
-        summary.shares[who] = _read_shares(summary, *who)
-    return summary.shares[who]
-
-
-def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
-    settings = summary.settings
+    settings, who = summary.settings, (subject, judge, dimension)
+    if who in summary.shares:
+        return summary.shares[who]
     letters = summary.rubrics[dimension].issue_letters()
     tests = settings.positions(dimension)
     places = {letter: at for at, letter in enumerate(letters)}
@@ -119,16 +113,16 @@ def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> 
                 sums[tests[test_id], sample, places[letter]] += 1
     readings[np.isnan(summary.cells[subject, dimension, judge].by_test)] = 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares: _Array = np.where(readings[..., None] > 0, sums / readings[..., None], np.nan)
-    return shares
+        summary.shares[who] = np.where(readings[..., None] > 0, sums / readings[..., None], np.nan)
+    return summary.shares[who]
 
 
 def _of_cell(
     summary: Summary,
     rubric: Rubric,
     who: tuple[str, str],
-    named: _Array,
-    by_test: _Array,
+    named: Array,
+    by_test: Array,
     compared: RatesBeside | None = None,
 ) -> Iterator[IssueRate]:
     subject, judge = who

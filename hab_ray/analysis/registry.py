@@ -37,7 +37,6 @@ class Section(Generic[T]):
     heading: str
 
     def __call__(self, summary: Summary) -> T:
-        """Compute its result for a run."""
         return self.compute(summary)
 
     def shown(self, summary: Summary) -> object:
@@ -75,14 +74,11 @@ class Analysis(Section[Sequence[R]]):
     layout: Callable[[Summary, Sequence[R]], object] | None = None
 
     def __call__(self, summary: Summary) -> Sequence[R]:
-        """Return the rows of its table."""
         if self.module not in summary.tables:
             summary.tables[self.module] = self.compute(summary)
-        rows: Sequence[R] = summary.tables[self.module]
-        return rows
+        return summary.tables[self.module]
 
     def shown(self, summary: Summary) -> object:
-        """Return the rows in the template's arrangement."""
         rows = self(summary)
         return self.layout(summary, rows) if self.layout else rows
 

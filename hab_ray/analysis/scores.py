@@ -27,8 +27,8 @@ def scores_of(marks: Iterable[ItemScores]) -> list[Score]:
         dimensions = list(group)
         parts = [mean_of_tests(each) for each in dimensions]
         for each, part in zip(dimensions, parts, strict=True):
-            scores.append(_score(subject, each.dimension, judge, part, [each]))
-        scores.append(_score(subject, OVERALL, judge, combined(parts), dimensions))
+            scores.append(_score((subject, each.dimension, judge), part, [each]))
+        scores.append(_score((subject, OVERALL, judge), combined(parts), dimensions))
     return scores
 
 
@@ -38,15 +38,10 @@ def mean_of_tests(marks: ItemScores) -> Interval | None:
     return interval(values, calls) if values else None
 
 
-def _score(subject: str, dimension: str, judge: str, found: Interval | None, over: Sequence[ItemScores]) -> Score:
-    mean, low, high = ends(found)
+def _score(of: tuple[str, str, str], found: Interval | None, over: Sequence[ItemScores]) -> Score:
     return Score(
-        subject=subject,
-        dimension=dimension,
-        judge=judge,
-        mean=mean,
-        low=low,
-        high=high,
+        *of,
+        *ends(found),
         n=sum(marks.scored for marks in over),
         excluded=sum(marks.missing for marks in over),
         truncated=sum(marks.truncated for marks in over),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import kappa
-from hab_ray.analysis.intervals import combined, ends, interval
+from hab_ray.analysis.intervals import Array, combined, ends, interval
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import IssueShift, ScoreMap, Shift
 
@@ -24,7 +24,6 @@ _DRAWS = 1000
 _SEED = 0
 _DECIMALS = 9
 _COUNTS = ("tests", "answers", "readings", "no_answer", "failed_then", "failed_now")
-_Array = NDArray[np.float64]
 
 
 @dataclass
@@ -66,7 +65,7 @@ class Compared:
         """Return the generation call of each of these tests."""
         return [self.calls.get(test, test) for test in tests]
 
-    def both(self) -> tuple[NDArray[np.str_], _Array]:
+    def both(self) -> tuple[NDArray[np.str_], Array]:
         """Return tests and scores, now and then, of the answers that both have scored."""
         scores = np.array([self.now, self.then]).T
         known = ~np.isnan(scores).any(axis=1)
@@ -145,7 +144,7 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     yield ScoreMap(judge, rater, None, int(total[2].sum()), mean, *intervals[-1])
 
 
-def _tally(cell: Compared, levels: _Array) -> _Array:
+def _tally(cell: Compared, levels: Array) -> Array:
     """Count by call and level of the judge: answers with both scores, sum of the earlier ones, answers scored now."""
     names, calls = np.unique(cell.calls_of(cell.tests), return_inverse=True)
     tally = np.zeros((len(names), 3, len(levels)))
@@ -155,7 +154,7 @@ def _tally(cell: Compared, levels: _Array) -> _Array:
     return tally
 
 
-def _mapped(levels: _Array, tally: _Array) -> tuple[_Array, float]:
+def _mapped(levels: Array, tally: Array) -> tuple[Array, float]:
     """Return what each level is mapped onto by isotonic regression, and the mapped mean of the answers.
 
     The map is linear between levels with an earlier score and constant beyond them.
@@ -165,11 +164,11 @@ def _mapped(levels: _Array, tally: _Array) -> tuple[_Array, float]:
     weights, sums, scored = tally
     known = weights > 0
     fit = isotonic_regression(sums[known] / weights[known], weights=weights[known]).x
-    mapped: _Array = np.interp(levels, levels[known], fit)
+    mapped: Array = np.interp(levels, levels[known], fit)
     return mapped, float(mapped @ scored / scored.sum())
 
 
-def _interval(levels: _Array, tallies: Sequence[_Array], draws: int) -> tuple[_Array, _Array]:
+def _interval(levels: Array, tallies: Sequence[Array], draws: int) -> tuple[Array, Array]:
     """Return the ends of the 95 % intervals of each mapped level and, last, of the mean."""
     random = np.random.default_rng(_SEED)
     drawn = sum(

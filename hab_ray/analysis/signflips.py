@@ -33,6 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
+from hab_ray.analysis.intervals import Array
+
 _MAX_DENOMINATOR, _DECIMALS = 10_000, 12
 _MAX_STEPS = 1 << 17
 _MAX_COUNTED = 20
@@ -40,7 +42,6 @@ _SHAPES_AT_ONCE = 64
 _STEPS_PER_SD, _GRID_PER_SD = 2000, 10_000
 _MIN_P, _TOLERANCE = 1e-17, 1e-7
 _Integers = NDArray[np.int64]
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Flips:
     `chances` holds the probability of each number of steps, with 0 in the middle.
     """
 
-    chances: _Array
+    chances: Array
     step: float
     observed: int
 
@@ -66,7 +67,7 @@ class Flips:
         return float(min(1.0, max(_MIN_P, tails)))
 
 
-def p_of_mean(sums: Sequence[_Array], tests: Sequence[int]) -> float:
+def p_of_mean(sums: Sequence[Array], tests: Sequence[int]) -> float:
     """Return the p-value of the unweighted mean of several parts' means, given sums by call and numbers of tests."""
     lattice = _on_lattice(sums, tests)
     if lattice is not None:
@@ -104,7 +105,7 @@ def _flips(step: float, units: _Integers) -> Flips:
     return Flips(_chances(np.abs(units)), step, int(units.sum()))
 
 
-def _counted(sums: _Array) -> float:
+def _counted(sums: Array) -> float:
     """Return the p-value by going through all signs."""
     totals = np.zeros(1)
     for each in sums:
@@ -112,7 +113,7 @@ def _counted(sums: _Array) -> float:
     return float(np.mean(np.abs(totals) >= abs(sums.sum()) - 10.0**-_DECIMALS))
 
 
-def p_among(own: int, sums: _Array, eligible: NDArray[np.bool_]) -> float:
+def p_among(own: int, sums: Array, eligible: NDArray[np.bool_]) -> float:
     """Return the probability of a total at least as far from its mean if the label in row `own` is random in each call.
 
     `sums` and `eligible` are labels x calls: the label may be any eligible one of a call, its own row included.
@@ -141,7 +142,7 @@ def p_among(own: int, sums: _Array, eligible: NDArray[np.bool_]) -> float:
     return float(min(1.0, max(_MIN_P, chances[is_far].sum())))
 
 
-def p_beside_mean(own: int, sums: Sequence[_Array], tests: Sequence[int]) -> float:
+def p_beside_mean(own: int, sums: Sequence[Array], tests: Sequence[int]) -> float:
     """Return the p-value of a label's difference from the mean of all labels, overall.
 
     `sums` holds each part's sums of these differences, labels x calls. With three labels or more, flips of sign reject
@@ -163,7 +164,7 @@ def _product(waves: NDArray[np.complex128], counts: _Integers) -> NDArray[np.com
     return product
 
 
-def _on_lattice(sums: Sequence[_Array], tests: Sequence[int], most: int = _MAX_STEPS) -> tuple[float, _Integers] | None:
+def _on_lattice(sums: Sequence[Array], tests: Sequence[int], most: int = _MAX_STEPS) -> tuple[float, _Integers] | None:
     """Return the step of the parts' common lattice and their sums over tests in steps; None if there are `most`."""
     distinct, places = list[Fraction | None](), list[_Integers]()
     for part, size in zip(sums, tests, strict=True):
@@ -187,13 +188,13 @@ def _fraction(value: float, tests: int) -> Fraction | None:
     return nearest / tests if abs(float(nearest) - value) < 10 * 10.0**-_DECIMALS else None
 
 
-def _rounded(sums: _Array) -> tuple[float, _Integers]:
+def _rounded(sums: Array) -> tuple[float, _Integers]:
     """Return a step of 1/2000 of the total's standard deviation, and the sums in steps."""
     step = sqrt(float(sums @ sums)) / _STEPS_PER_SD
     return step, np.rint(sums / step).astype(np.int64)
 
 
-def _chances(sizes: _Integers) -> _Array:
+def _chances(sizes: _Integers) -> Array:
     """Return the distribution of the sum of these sizes with either sign, from least to greatest within `_reach`."""
     total = int(sizes.sum())
     reach = min(total, _reach(sqrt(float((sizes * sizes).sum()))))
@@ -215,7 +216,7 @@ def _reach(deviation: float) -> int:
     return int(deviation * sqrt(2 * log(2 / _MIN_P))) + 1
 
 
-def _centred(waves: NDArray[Any], length: int, reach: int) -> _Array:
+def _centred(waves: NDArray[Any], length: int, reach: int) -> Array:
     """Return the distribution that has this transform, from -`reach` to `reach` steps."""
     around = np.clip(irfft(waves, length), 0.0, None)
     return np.concatenate([around[length - reach :], around[: reach + 1]])

@@ -8,12 +8,11 @@ from functools import cached_property
 from itertools import product
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hab_ray.analysis.bridge import Bridge, bridge_of
 from hab_ray.analysis.evidence.answers import AnswerTexts, read_answers
+from hab_ray.analysis.intervals import Array
 from hab_ray.analysis.marks import (
     PANEL,
     Answered,
@@ -53,7 +52,7 @@ class Summary:
     statuses: tuple[StatusCount, ...]
     sent: tuple[Sent, ...]
     tables: dict[str, Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
-    shares: dict[tuple[str, str, str], NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
+    shares: dict[tuple[str, str, str], Array] = field(default_factory=dict, compare=False, repr=False)
     transcripts: dict[str, Mapping[str, Transcript]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property

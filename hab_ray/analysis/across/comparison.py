@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+import pyarrow as pa
 
 from hab_ray.analysis.intervals import Interval, apart, combined, ends
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
@@ -27,6 +28,8 @@ from hab_ray.visible import counted
 _Text = tuple[str, str, int]
 _Key = tuple[object, ...]
 _Reply = tuple[str, str]
+_OF_ANSWERS = ("test_id", "sample", "reply_key", "text", "state")
+_OF_VERDICTS = ("test_id", "sample", "replicate", "reply_key", "assessment", "state")
 
 
 class Matching(StrEnum):
@@ -108,10 +111,7 @@ def compare_runs(first: Summary, second: Summary) -> list[RunDifference]:
             f"{first.run.location} and {second.run.location} share no {what}: the one has {', '.join(one)}, the other "
             f"{', '.join(other)}; give a subject the same `name:` in both sweeps"
         )
-    ids = {
-        dimension: (_ids_by_text(first.run, dimension), _ids_by_text(second.run, dimension)) for dimension in dimensions
-    }
-    shared = {dimension: _shared_ids(*both) for dimension, both in ids.items()}
+    shared = {dimension: _shared_ids(first.run, second.run, dimension) for dimension in dimensions}
     parts = {subject: [_part(first, second, subject, d, shared[d]) for d in dimensions] for subject in subjects}
     return compared_rows(parts, dimensions)
 
@@ -133,12 +133,13 @@ def same_replies(first: Run, second: Run) -> SameReplies:
     """
     answers, verdicts = Counter[bool](), Counter[bool]()
     for dimension in set(first.dimensions) & set(second.dimensions):
-        ids = _shared_ids(_ids_by_text(first, dimension), _ids_by_text(second, dimension))
+        ids = _shared_ids(first, second, dimension)
         for subject in set(first.subjects) & set(second.subjects):
-            one, other = (_answers(run, subject, dimension) for run in (first, second))
+            one, other = (_replies(run.responses(subject, dimension, columns=_OF_ANSWERS)) for run in (first, second))
             answers.update(_is_same(one, other, ids))
             for judge in set(first.panel) & set(second.panel):
-                one, other = (_verdicts(run, judge, subject, dimension) for run in (first, second))
+                tables = (run.verdicts(judge, subject, dimension, columns=_OF_VERDICTS) for run in (first, second))
+                one, other = map(_replies, tables)
                 verdicts.update(_is_same(one, other, ids))
     return SameReplies(answers.total(), answers[True], verdicts.total(), verdicts[True])
 
@@ -164,24 +165,18 @@ def _ids_by_text(run: Run, dimension: str) -> dict[_Text, str]:
 
 def share_tests(first: Run, second: Run) -> bool:
     """Whether a test of a shared dimension is in both runs, scored or not."""
-    shared = set(first.dimensions) & set(second.dimensions)
-    return any(_ids_by_text(first, name).keys() & _ids_by_text(second, name).keys() for name in shared)
+    return any(_shared_ids(first, second, name) for name in set(first.dimensions) & set(second.dimensions))
 
 
-def _shared_ids(first: Mapping[_Text, str], second: Mapping[_Text, str]) -> dict[str, str]:
+def _shared_ids(first: Run, second: Run, dimension: str) -> dict[str, str]:
     """Return the second run's ids of shared tests by the first's."""
-    return {id_: second[text] for text, id_ in first.items() if text in second}
+    own, theirs = (_ids_by_text(run, dimension) for run in (first, second))
+    return {id_: theirs[text] for text, id_ in own.items() if text in theirs}
 
 
-def _answers(run: Run, subject: str, dimension: str) -> dict[_Key, _Reply]:
-    rows = rows_in(run.responses(subject, dimension, columns=["test_id", "sample", "reply_key", "text", "state"]))
-    return {(test, sample): (key, text) for test, sample, key, text, state in rows if state == State.OK}
-
-
-def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, _Reply]:
-    columns = ["test_id", "sample", "replicate", "reply_key", "assessment", "state"]
-    rows = rows_in(run.verdicts(judge, subject, dimension, columns=columns))
-    return {(test, sample, n): (key, text) for test, sample, n, key, text, state in rows if state == State.OK}
+def _replies(table: pa.Table) -> dict[_Key, _Reply]:
+    """Return the key and text of the replies of valid answers or verdicts, by what identifies them in their run."""
+    return {tuple(row): (key, text) for *row, key, text, state in rows_in(table) if state == State.OK}
 
 
 def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Mapping[str, str]) -> SharedTests:

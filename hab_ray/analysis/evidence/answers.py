@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import Array
 from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.calls import Finish
 from hab_ray.results import Run, rows_in
@@ -41,7 +42,7 @@ class AnswerTexts:
     `truncated` says which were cut at the output limit.
     """
 
-    characters: NDArray[np.float64]
+    characters: Array
     refuses: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 

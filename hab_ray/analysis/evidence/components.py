@@ -16,9 +16,8 @@ from math import nan, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import numbered
+from hab_ray.analysis.intervals import Array, numbered
 
-_Array = NDArray[np.float64]
 _PERMUTATIONS, _TOLERANCE = 2000, 1e-9
 
 
@@ -76,7 +75,7 @@ def effective_calls(calls: Sequence[Hashable]) -> float:
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
-def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicate: float) -> Components:
+def components(marks: Array, calls: Sequence[Hashable], readings: int, replicate: float) -> Components:
     """Return the components of complete marks (subjects x tests x judges) of at least two subjects and two tests.
 
     A mark is the mean of `readings`, each with the variance `replicate`, which is nan if unknown.
@@ -110,7 +109,7 @@ def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicat
     )
 
 
-def subject_judge_overall(means: _Array, by_dimension: Sequence[float]) -> float:
+def subject_judge_overall(means: Array, by_dimension: Sequence[float]) -> float:
     """Return the variance `subject_judge` of the unweighted mean of dimensions; nan with a single judge.
 
     `means` are dimensions x subjects x judges, `by_dimension` holds the variance in each. The same judges read every
@@ -140,7 +139,7 @@ def errors(found: Components, asked: Design, design: Design) -> Errors:
     return Errors(sqrt(own + of_tests), sqrt(2 * own), with_judges)
 
 
-def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
+def between_calls(marks: Array, calls: Sequence[Hashable]) -> float:
     """Return the SD between generation calls of a subject's marks: the root mean square over subjects.
 
     Marks are subjects x tests, nan if missing. The SD is 0 if calls are not distinguishable from tests.
@@ -152,7 +151,7 @@ def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
     return sqrt(max(0.0, float(np.mean(identified)))) if identified else 0.0
 
 
-def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
+def chance_of_calls(marks: Array, calls: Sequence[Hashable]) -> float:
     """Return the p-value of a permutation test of equal calls, from 2,000 random assignments of tests to calls."""
     call_of, random = numbered(calls), np.random.default_rng(0)
     centred = np.nan_to_num(marks - np.nanmean(marks, axis=1, keepdims=True))
@@ -164,18 +163,18 @@ def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
     return (1 + sum(spread(random.permutation(call_of)) >= observed for _ in range(_PERMUTATIONS - 1))) / _PERMUTATIONS
 
 
-def _interaction(table: _Array) -> _Array:
+def _interaction(table: Array) -> Array:
     """Return what is left of a table without the effects of its rows and columns."""
-    rest: _Array = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
+    rest: Array = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
     return rest
 
 
-def _mean_square(interaction: _Array) -> float:
+def _mean_square(interaction: Array) -> float:
     rows, columns = interaction.shape
     return float((interaction**2).sum() / ((rows - 1) * (columns - 1)))
 
 
-def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[float, float]:
+def _nested(series: Array, calls: Sequence[Hashable], kept: float) -> tuple[float, float]:
     """Return the variances between and within calls of series x tests; centring has left the share `kept` of them.
 
     If calls are not distinguishable from tests, the first is nan and the second is the variance of the series.

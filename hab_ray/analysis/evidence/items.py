@@ -6,16 +6,14 @@ from itertools import combinations
 from math import comb, nan
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import mean_of_known
+from hab_ray.analysis.intervals import Array, mean_of_known
 
-_Array = NDArray[np.float64]
 _DRAWS, _SEED = 500, 0
 _TOLERANCE, _DECIMALS = 1e-9, 12
 
 
-def item_rest(marks: _Array) -> _Array:
+def item_rest(marks: Array) -> Array:
     """Return each test's correlation with the mean of the others, given complete marks (subjects x tests).
 
     It is nan if all subjects have the same mark on the test or on the others. Rounding keeps zeros exact.
@@ -24,11 +22,11 @@ def item_rest(marks: _Array) -> _Array:
     own, others = marks - marks.mean(0), rest - rest.mean(0)
     spread = np.sqrt((own**2).sum(0) * (others**2).sum(0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        correlations: _Array = np.where(spread > _TOLERANCE, (own * others).sum(0) / spread, np.nan).round(_DECIMALS)
+        correlations: Array = np.where(spread > _TOLERANCE, (own * others).sum(0) / spread, np.nan).round(_DECIMALS)
     return correlations
 
 
-def split_half(marks: _Array) -> float:
+def split_half(marks: Array) -> float:
     """Return the mean reliability over splits of the tests into halves, given marks (subjects x tests), nan if missing.
 
     A subject's score in a half is the mean of its known marks there. Uses all splits if there are at most 500, else 500
@@ -54,7 +52,7 @@ def split_half(marks: _Array) -> float:
     return float(np.mean(known)) if known else nan
 
 
-def _spearman_brown(one: _Array, other: _Array) -> float:
+def _spearman_brown(one: Array, other: Array) -> float:
     """Return the reliability of the whole test from the correlation of its halves, -1 at least; nan if unknown."""
     first, second = one - one.mean(), other - other.mean()
     spread = float(np.sqrt((first @ first) * (second @ second)))

@@ -6,7 +6,7 @@ Views of candidates and validations have no costs, and embeddings have no view, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from hab_ray.catalog.models import Model
@@ -68,31 +68,24 @@ def _views(run: Run, row_type: type[R], file: Callable[[str], str]) -> list[R]:
 def _cost(store: Store, dimension: str, calls: Mapping[str, set[str]]) -> int:
     """Return the cost of a dimension's calls; raises DamagedFile if the store lacks one."""
     found = {model: store.costs(model, sorted(keys)) for model, keys in calls.items()}
-    if not calls or any(len(found[model]) < len(keys) for model, keys in calls.items()):
+    if not any(calls.values()) or any(len(found[model]) < len(keys) for model, keys in calls.items()):
         raise DamagedFile(f"{store.folder} lacks calls that made the tests of {dimension}")
     return sum(sum(costs.values()) for costs in found.values())
 
 
 def _calls(run: Run, dimension: str) -> Mapping[str, set[str]]:
     """Return the keys of the calls that made a dimension's tests, by model."""
-    keys: dict[str, set[str]] = defaultdict(set)
-    for model, key in _named_calls(run, dimension):
-        keys[model].add(key)
-    return keys
-
-
-def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
-    sweep, folder = run.record.sweep, RunFolder(run.location)
+    sweep, folder, keys = run.record.sweep, RunFolder(run.location), defaultdict[str, set[str]](set)
     candidates = folder.read(Candidate, candidates_file(dimension))
     validate = sweep.validation if isinstance(sweep.validation, Validate) else None
     validations = folder.read(Validation, validations_file(dimension)) if validate else []
     if sweep.generate:
-        yield from ((sweep.generate.model, row.reply_key) for row in candidates)
+        keys[sweep.generate.model].update(row.reply_key for row in candidates)
     if validate:
-        yield from ((validate.model, row.reply_key) for row in validations)
+        keys[validate.model].update(row.reply_key for row in validations)
     if sweep.select:
         rows = Rows({Candidate: candidates, Validation: validations})
         name = sweep.select.embedding
         model = Model(name, run.record.entry(name), run.record.as_of.get(name))
-        keys = embedding_keys(rows, model, sweep.select, validate, sweep.seed)
-        yield from ((name, key) for key in keys)
+        keys[name].update(embedding_keys(rows, model, sweep.select, validate, sweep.seed))
+    return keys

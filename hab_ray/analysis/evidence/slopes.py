@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from hab_ray.analysis.intervals import TAIL, Interval
+from hab_ray.analysis.intervals import TAIL, Array, Interval
 
 _ROUNDING = 1e-9
-_Array = NDArray[np.float64]
 _Integers = NDArray[np.int64]
 
 
-def slope(values: _Array, on: _Array, groups: _Integers, clusters: _Integers) -> Interval | None:
+def slope(values: Array, on: Array, groups: _Integers, clusters: _Integers) -> Interval | None:
     """Return the least-squares slope of `values` on `on` with group fixed effects; None if `on` varies in no group.
 
     The interval is Student's t with the bias-reduced sandwich variance by cluster (CR2), in which a cluster's leverage
@@ -38,15 +37,13 @@ def slope(values: _Array, on: _Array, groups: _Integers, clusters: _Integers) ->
     return Interval(estimate, estimate - reach, estimate + reach, count)
 
 
-def varies(on: _Array, groups: _Integers) -> NDArray[np.bool_]:
+def varies(on: Array, groups: _Integers) -> NDArray[np.bool_]:
     """Return which values belong to a group in which `on` varies; the others do not count in a slope."""
     numbers = np.unique(groups, return_inverse=True)[1]
-    is_apart: NDArray[np.bool_] = np.bincount(numbers, weights=np.abs(_centred(on, groups)))[numbers] > _ROUNDING
-    return is_apart
+    return np.bincount(numbers, weights=np.abs(_centred(on, groups)))[numbers] > _ROUNDING
 
 
-def _centred(values: _Array, groups: _Integers) -> _Array:
+def _centred(values: Array, groups: _Integers) -> Array:
     numbers = np.unique(groups, return_inverse=True)[1]
     means = np.bincount(numbers, weights=values) / np.bincount(numbers)
-    centred: _Array = values - means[numbers]
-    return centred
+    return values - means[numbers]

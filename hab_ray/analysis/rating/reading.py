@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import Array
 from hab_ray.analysis.marks import PANEL, VerdictMark
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.rating.statistics import Rated
@@ -17,7 +17,6 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.results import rows_in
 from hab_ray.rows import Rater
 
-_Array = NDArray[np.float64]
 _NUMBER = re.compile(r"([0-9]+)")
 
 
@@ -60,7 +59,7 @@ def _dimension(
     subjects = {subject for subject, _, _ in answers}
     positions = summary.settings.positions(dimension)
 
-    def of_answers(by_subject: Mapping[str, _Array]) -> _Array:
+    def of_answers(by_subject: Mapping[str, Array]) -> Array:
         return np.array([by_subject[subject][positions[test_id], sample] for subject, test_id, sample in answers])
 
     panel, letters = summary.settings.panel, summary.rubrics[dimension].issue_letters()

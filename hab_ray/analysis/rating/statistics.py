@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from hab_ray.analysis.agreement import alpha_terms, chance_corrected, kappa_terms, majority, units
-from hab_ray.analysis.intervals import TAIL, sums_by
+from hab_ray.analysis.intervals import TAIL, Array, sums_by
 
 FEW_RATERS = 5
 _MAX_GROUPS = 50
-_Array = NDArray[np.float64]
-_Sums = Callable[["_Moments"], _Array]
-_Terms = Callable[[_Array], tuple[_Array, _Array]]
+_Sums = Callable[["_Moments"], Array]
+_Terms = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Rated:
     dimension.
     """
 
-    raters: _Array
-    judge: _Array
+    raters: Array
+    judge: Array
     tests: NDArray[np.int64]
 
     def of(self, raters: Sequence[int]) -> Rated:
@@ -127,7 +126,7 @@ def difference(parts: Sequence[Rated]) -> Estimate:
     return _estimate(value, variance, freedom, answers, raters)
 
 
-def _clustered(sums: _Array, clusters: int) -> float:
+def _clustered(sums: Array, clusters: int) -> float:
     """Return the variance of a total over independent clusters with these sums."""
     return float(sums @ sums) * clusters / (clusters - 1)
 
@@ -138,12 +137,6 @@ def _who_rated(parts: Sequence[Rated]) -> NDArray[np.bool_]:
     return rated
 
 
-def _freedom(of_tests: float, tests: int, of_raters: float, raters: int) -> float:
-    """Return Satterthwaite's degrees of freedom of the sum of both variances."""
-    squares = of_tests**2 / max(1, tests - 1) + of_raters**2 / max(1, raters - 1)
-    return (of_tests + of_raters) ** 2 / squares if 0 < squares < np.inf else tests - 1
-
-
 def _estimate(value: float, variance: float, freedom: float, answers: int, raters: int) -> Estimate:
     if freedom < 1 or not np.isfinite(variance):
         return Estimate(value, None, None, answers, raters)
@@ -151,16 +144,16 @@ def _estimate(value: float, variance: float, freedom: float, answers: int, rater
     return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), answers, raters)
 
 
-def _among_raters(moments: _Moments) -> _Array:
+def _among_raters(moments: _Moments) -> Array:
     return units(moments.count, moments.total, moments.squares)
 
 
-def _judge_and_mean(moments: _Moments) -> _Array:
+def _judge_and_mean(moments: _Moments) -> Array:
     mean = moments.mean()
     return units(np.where(moments.count > 0, 2.0, 0.0), moments.judge + mean, moments.judge**2 + mean**2)
 
 
-def _judge_and_majority(moments: _Moments) -> _Array:
+def _judge_and_majority(moments: _Moments) -> Array:
     judge, people = majority(moments.judge), majority(moments.mean())
     columns = np.broadcast_arrays(np.ones_like(people), judge * people, judge, people)
     return np.where((moments.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
@@ -183,7 +176,9 @@ def _ratio(parts: Sequence[Rated], sums: _Sums, terms: _Terms, min_raters: int =
     if raters >= min_raters:
         groups = _groups(rated)
         of_raters = _jackknifed(_value([terms(sums(_moments(part, 1 - groups)).sum(axis=1)) for part in parts]))
-    freedom = _freedom(of_tests, sum(map(len, by_test)), of_raters, raters)
+    tests = sum(map(len, by_test))
+    squares = of_tests**2 / max(1, tests - 1) + of_raters**2 / max(1, raters - 1)
+    freedom = (of_tests + of_raters) ** 2 / squares if 0 < squares < np.inf else tests - 1  # Satterthwaite's
     return _estimate(value, of_tests + of_raters, freedom, answers, raters)
 
 
@@ -194,18 +189,17 @@ class _Moments:
     The arrays may have one more axis before that of answers.
     """
 
-    count: _Array
-    total: _Array
-    squares: _Array
-    judge: _Array
+    count: Array
+    total: Array
+    squares: Array
+    judge: Array
 
-    def mean(self) -> _Array:
+    def mean(self) -> Array:
         """Return the raters' mean, 0 without a rating."""
-        mean: _Array = self.total / np.maximum(self.count, 1)
-        return mean
+        return self.total / np.maximum(self.count, 1)
 
 
-def _moments(part: Rated, sets: _Array | None = None) -> _Moments:
+def _moments(part: Rated, sets: Array | None = None) -> _Moments:
     """Return the moments of all raters, or of sets of them (sets x raters, 1 for a member)."""
     members = np.ones(len(part.raters)) if sets is None else sets
     known = (~np.isnan(part.raters)).astype(np.float64)
@@ -213,7 +207,7 @@ def _moments(part: Rated, sets: _Array | None = None) -> _Moments:
     return _Moments(members @ known, members @ values, members @ values**2, part.judge)
 
 
-def _groups(rated: NDArray[np.bool_]) -> _Array:
+def _groups(rated: NDArray[np.bool_]) -> Array:
     """Divide the raters into at most `_MAX_GROUPS` groups for the jackknife: groups x raters, 1 for a member."""
     raters = np.flatnonzero(rated)
     groups = np.zeros((min(len(raters), _MAX_GROUPS), len(rated)))
@@ -221,13 +215,13 @@ def _groups(rated: NDArray[np.bool_]) -> _Array:
     return groups
 
 
-def _jackknifed(values: _Array) -> float:
+def _jackknifed(values: Array) -> float:
     """Return the jackknife variance of leave-one-out values, ignoring undefined ones; infinite for fewer than two."""
     known = values[np.isfinite(values)]
     return (len(known) - 1) / len(known) * float(((known - known.mean()) ** 2).sum()) if len(known) > 1 else np.inf
 
 
-def _value(terms: Sequence[tuple[_Array, _Array]]) -> _Array:
+def _value(terms: Sequence[tuple[Array, Array]]) -> Array:
     observed, expected = np.zeros(()), np.zeros(())
     for part_observed, part_expected in terms:
         observed, expected = observed + part_observed, expected + part_expected

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import sums_by
+from hab_ray.analysis.intervals import Array, sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.signflips import p_among
 
 _DRAWS, _SEED, _TOLERANCE = 5000, 0, 1e-9
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,9 @@ def losses(panel: Iterable[ItemScores]) -> Iterator[Loss]:
     by_subject = np.hstack(lost)
     if len(subjects) > 1:
         rows = np.full(len(subjects), sum(part.sum() for part in asked))
-        yield from _losses(subjects, by_subject.sum(axis=1), rows, _p_of_subjects(by_subject))
+        lossy = by_subject[:, by_subject.any(axis=0)]
+        p_values = [p_among(own, lossy, np.ones(lossy.shape, dtype=np.bool_)) for own in range(len(subjects))]
+        yield from _losses(subjects, by_subject.sum(axis=1), rows, p_values)
     if len(cells) > 1:
         rows = np.array([part.sum() for part in asked]) * len(subjects)
         of_all = [part.sum(axis=0) for part in lost]
@@ -59,22 +60,16 @@ def losses(panel: Iterable[ItemScores]) -> Iterator[Loss]:
         )
 
 
-def _losses(names: Sequence[str], lost: _Array, rows: _Array, p_values: Sequence[float]) -> Iterator[Loss]:
+def _losses(names: Sequence[str], lost: Array, rows: Array, p_values: Sequence[float]) -> Iterator[Loss]:
     shares, shares_of_others = lost / rows, (lost.sum() - lost) / (rows.sum() - rows)
     return map(Loss, names, shares.tolist(), shares_of_others.tolist(), p_values)
 
 
-def _by_call(cell: ItemScores, rows: NDArray[np.generic]) -> _Array:
+def _by_call(cell: ItemScores, rows: NDArray[np.generic]) -> Array:
     return sums_by(rows.sum(axis=1, dtype=np.float64), cell.test_calls)
 
 
-def _p_of_subjects(lost: _Array) -> list[float]:
-    """Return the p-value of each subject from lost rows by subject and call."""
-    lost = lost[:, lost.any(axis=0)]
-    return [p_among(own, lost, np.ones(lost.shape, dtype=np.bool_)) for own in range(len(lost))]
-
-
-def _p_of_dimensions(lost: Sequence[_Array], asked: Sequence[_Array]) -> list[float]:
+def _p_of_dimensions(lost: Sequence[Array], asked: Sequence[Array]) -> list[float]:
     """Return the p-value of each dimension by random permutations, given its lost and requested rows by call."""
     joined, sizes = np.concatenate(lost), np.concatenate(asked)
     excess = joined - sizes * (joined.sum() / sizes.sum())

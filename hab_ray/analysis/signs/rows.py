@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import holm
@@ -20,16 +19,8 @@ from hab_ray.visible import counted, p_value
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
 _UNHEEDED = "not sent or ignored"
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A number of a subject's rows in a dimension: `count` of `rows`."""
-
-    subject: str
-    dimension: str
-    count: int
-    rows: int
+_Cell = tuple[str, int, int]
+"""A subject, a number of its rows in a dimension, and the number of all its rows there."""
 
 
 def unfinished(statuses: Iterable[StatusCount], verdicts_per_answer: int) -> Iterator[Finding]:
@@ -121,12 +112,7 @@ def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) 
         )
 
 
-def _missing_and_known(cells: Sequence[Counted]) -> tuple[int, int]:
-    count = sum(cell.count for cell in cells)
-    return count, sum(cell.rows for cell in cells) - count
-
-
-def refusals(cells: Sequence[Counted]) -> Iterator[Finding]:
+def refusals(cells: Iterable[_Cell]) -> Iterator[Finding]:
     """Report subjects that refuse more than 5 % of the tests, in prose or by their vendor's block."""
     high = _above(cells, TOLERATED_REFUSALS)
     if high:
@@ -140,8 +126,8 @@ def refusals(cells: Sequence[Counted]) -> Iterator[Finding]:
         )
 
 
-def cut(cells: Sequence[Counted]) -> Iterator[Finding]:
-    """Report subjects with more than 5 % of their answers cut at the output limit."""
+def cut(cells: Iterable[_Cell]) -> Iterator[Finding]:
+    """Report subjects with more than 5 % of all their answers, judged or not, cut at the output limit."""
     high = _above(cells, TOLERATED_CUT)
     if high:
         yield Finding(
@@ -154,13 +140,12 @@ def cut(cells: Sequence[Counted]) -> Iterator[Finding]:
         )
 
 
-def _above(cells: Sequence[Counted], share: float) -> dict[str, float]:
-    found = {}
-    for subject in dict.fromkeys(cell.subject for cell in cells):
-        count, known = _missing_and_known([cell for cell in cells if cell.subject == subject])
-        if count > share * (count + known):
-            found[subject] = count / (count + known)
-    return found
+def _above(cells: Iterable[_Cell], share: float) -> dict[str, float]:
+    counts, rows = Counter[str](), Counter[str]()
+    for subject, count, of in cells:
+        counts[subject] += count
+        rows[subject] += of
+    return {subject: count / rows[subject] for subject, count in counts.items() if count > share * rows[subject]}
 
 
 def _listed(shares: Mapping[str, float]) -> str:

@@ -9,7 +9,6 @@ from math import sqrt
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from hab_ray.analysis import power
 from hab_ray.analysis.evidence.components import (
@@ -21,6 +20,7 @@ from hab_ray.analysis.evidence.components import (
     subject_judge_overall,
 )
 from hab_ray.analysis.evidence.making import costs_of_making
+from hab_ray.analysis.intervals import Array
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -31,7 +31,6 @@ from hab_ray.rubric import SCORE_START
 COMPONENT, DESIGN = "component", "design"
 AS_IT_IS = "as it is"
 _SPOKEN = {"subject_test_judge": "subject x test x judge, and the rest"}
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ class _Dimension:
     complete: int
     design: Design
     components: Components
-    means: _Array
+    means: Array
     usd: tuple[float, float] | None
     making: float | None
 
@@ -145,7 +144,7 @@ def generalisability(summary: Summary) -> Sequence[Generalised]:
     return [*(_together(same, shared) for same in zip(*by_dimension, strict=True)), *rows]
 
 
-def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
+def complete_marks(summary: Summary, dimension: str) -> tuple[Array, list[str], list[str]]:
     """Return the tests that every judge scored for every subject: marks (subjects x tests x judges), ids, calls."""
     settings, cells = summary.settings, summary.cells
     means = [[cells[s, dimension, j].test_means for j in settings.panel] for s in settings.subjects]

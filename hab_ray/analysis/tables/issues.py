@@ -67,10 +67,8 @@ def _worst(summary: Summary, dimension: str, rates: Sequence[IssueRate]) -> Iter
     picked = pick(summary.settings.tests[dimension])
     for rate in costliest(rates, dimension):
         transcript = found.get(rate.example or "")
-        answers = transcript.answers if transcript else ()
-        named_of = [each for each in answers if _is_named(rate, each, summary.settings.panel)]
-        test = transcript.test if transcript else None
-        answer = next(iter(named_of), None)
+        test, answers = (transcript.test, transcript.answers) if transcript else (None, ())
+        answer = next((each for each in answers if _is_named(rate, each, summary.settings.panel)), None)
         is_picked = rate.example in picked and bool(answer and answer.sample == 0)
         yield Worst(rate, issues[rate.issue], test, answer, is_picked)
 

@@ -73,13 +73,9 @@ def axis(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _dollars(summary: Summary) -> dict[str, float]:
-    found = {}
-    for subject in summary.settings.subjects:
-        costs = summary.run.responses(subject, columns=["cost_nanousd"]).column("cost_nanousd")
-        total = pc.sum(costs).as_py()
-        if total:
-            found[subject] = total / (len(costs) - costs.null_count) / NANO
-    return found
+    responses = {name: summary.run.responses(name, columns=["cost_nanousd"]) for name in summary.settings.subjects}
+    means = {name: pc.mean(table.column("cost_nanousd")).as_py() for name, table in responses.items()}
+    return {name: mean / NANO for name, mean in means.items() if mean}
 
 
 def _ranges(rows: Sequence[Rank]) -> dict[str, tuple[int, int]]:

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import majority
 from hab_ray.analysis.evidence.items import item_rest, split_half
-from hab_ray.analysis.intervals import mean_of_known
+from hab_ray.analysis.intervals import Array, mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.registry import analysis
@@ -23,7 +22,6 @@ RANK, RELIABILITY, TEST = "rank", "reliability", "test"
 AS_IT_IS, NO_FLOOR, ONE_POINT, ANY_ISSUE = "as_it_is", "no_floor", "one_point", "any_issue"
 SPLIT_HALF, SEPARATE_NOBODY, WRONG_WAY = "split_half", "separate_nobody", "reversed"
 MIN_SUBJECTS, _LISTED, _TOLERANCE = 3, 10, 1e-12
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,30 +137,17 @@ def _means_by_points(summary: Summary, subject: str) -> dict[str, float]:
     return {name: float(np.mean(found)) for name, found in means.items()}
 
 
-def _no_floor(named: _Array, rubric: Rubric) -> _Array:
-    costs = np.array([issue.deduction for issue in rubric.judging.issues], dtype=np.float64)
-    return 1 - named @ costs / SCORE_START
-
-
-def _one_point(named: _Array, rubric: Rubric) -> _Array:
-    kept: _Array = 1 - named.mean(axis=-1)
-    return kept
-
-
-def _any_issue(named: _Array, rubric: Rubric) -> _Array:
-    """Return 1 for answers of which most of a judge's readings name no issue, half if the readings tie on one."""
-    free: _Array = 1 - majority(named).max(axis=-1)
-    return free
-
-
-_POINTS: Mapping[str, Callable[[_Array, Rubric], _Array]] = {
-    NO_FLOOR: _no_floor,
-    ONE_POINT: _one_point,
-    ANY_ISSUE: _any_issue,
+_POINTS: Mapping[str, Callable[[Array, Rubric], Array]] = {
+    NO_FLOOR: lambda named, rubric: (
+        1 - named @ [float(issue.deduction) for issue in rubric.judging.issues] / SCORE_START
+    ),
+    ONE_POINT: lambda named, _: 1 - named.mean(axis=-1),
+    # 1 for answers of which most of a judge's readings name no issue, half if the readings tie on one
+    ANY_ISSUE: lambda named, _: 1 - majority(named).max(axis=-1),
 }
 
 
-def _mean_of(marks: _Array) -> float:
+def _mean_of(marks: Array) -> float:
     """Return the mean over tests of the answers marked by all judges (judges x tests x samples); nan without any."""
     return float(mean_of_known(mean_of_known(marks.mean(axis=0), axis=1), axis=0))
 

@@ -13,7 +13,7 @@ from hab_ray.catalog.models import accepted
 from hab_ray.catalog.settings import Unheeded, unheeded
 from hab_ray.config.sections import Judge, Subject, VariedSubject
 from hab_ray.results import Sent
-from hab_ray.rubric import Rubric, imported_note
+from hab_ray.rubric import imported_note
 from hab_ray.stages.added import NO_STAGES
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
@@ -52,13 +52,15 @@ def settings(summary: Summary) -> SettingsTable:
     """Return the settings as sent."""
     record = summary.run.record
     asked = {subject.name: subject for subject in record.sweep.subjects}
+    literal = {name: rubric.literal for name, rubric in summary.rubrics.items() if rubric.literal}
+    notes = {f"wording of {name}": imported_note(wording) for name, wording in literal.items()}
     return SettingsTable(
         subjects=(
             *(_subject(record, sent, asked.get(sent.subject)) for sent in summary.sent),
             *(_varied(record, subject) for subject in record.sweep.varied_subjects),
         ),
         judges=tuple(_judge(record, judge) for judge in (*record.sweep.judges, *record.sweep.varied_judges)),
-        record=_labelled(record) | _imported(summary.rubrics),
+        record=_labelled(record) | notes,
         preregistration=preregistration_status(record),
     )
 
@@ -83,11 +85,6 @@ def _judge(record: Record, judge: Judge) -> ModelLine:
     named = zip(Params.__dataclass_fields__, accepted(entry, wanted).canonical(), strict=True)
     shown = tuple(f"{name} {value}" for name, value in named if value is not None)
     return ModelLine(judge.name, judge.model, entry.provider, shown, unheeded(entry, wanted), "", {})
-
-
-def _imported(rubrics: Mapping[str, Rubric]) -> dict[str, str]:
-    notes = {name: imported_note(rubric.literal) for name, rubric in rubrics.items() if rubric.literal}
-    return {f"wording of {name}": note for name, note in notes.items()}
 
 
 def _labelled(record: Record) -> dict[str, str]:

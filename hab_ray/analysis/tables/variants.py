@@ -61,9 +61,9 @@ def variants(summary: Summary) -> Sequence[Change]:
 def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tuple[str, ItemScores]]:
     """Yield the panel's marks of a varied subject's answers, by dimension."""
     for dimension in summary.settings.tests:
-        settings = replace(summary.settings, subjects=(subject.name,), tests=_only(summary, dimension))
-        answers = answers_of(summary.run, subject.name, dimension)
-        rows = RowIndex.of(answers, verdicts_on(summary.run, subject.name, dimension))
+        part, tests = (subject.name, dimension), {dimension: summary.settings.tests[dimension]}
+        settings = replace(summary.settings, subjects=(subject.name,), tests=tests)
+        rows = RowIndex.of(answers_of(summary.run, *part), verdicts_on(summary.run, *part))
         yield dimension, next(found for found in marks_of(rows, settings) if found.judge == PANEL)
 
 
@@ -71,8 +71,7 @@ def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str,
     """Yield a varied judge's marks of each subject's answers, by dimension, where it has verdicts."""
     run = summary.run
     for dimension in summary.settings.tests:
-        found = []
-        tests = _only(summary, dimension)
+        found, tests = [], {dimension: summary.settings.tests[dimension]}
         for subject in summary.settings.subjects:
             if verdicts := verdicts_on(run, subject, dimension, judge.name):
                 settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
@@ -80,10 +79,6 @@ def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str,
                 found.append(marks_of(rows, settings)[0])
         if found:
             yield dimension, found
-
-
-def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
-    return {dimension: summary.settings.tests[dimension]}
 
 
 def _change(variant: str, base: str, dimension: str, pairs: Sequence[tuple[ItemScores, ItemScores]]) -> Change:

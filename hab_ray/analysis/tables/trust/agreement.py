@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import (
     LOW_ALPHA,
@@ -25,15 +24,13 @@ from hab_ray.analysis.agreement import (
     pair_sums,
     unit_sums,
 )
-from hab_ray.analysis.intervals import FEW_CALLS, sums_by
+from hab_ray.analysis.intervals import FEW_CALLS, Array, sums_by
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 
 MIN_ANSWERS, MIN_NAMED = 50, 10
-
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
     (weights,) = drawn([len(set(calls))])
 
     def row(
-        issue: str | None, judges: str, statistic: str, compute: Statistic, by_test: _Array, least: int | None
+        issue: str | None, judges: str, statistic: str, compute: Statistic, by_test: Array, least: int | None
     ) -> Agreed:
         by_call = sums_by(by_test, calls)
         answers, read = int(by_call[:, 0].sum()), int((by_call[:, 0] > 0).sum())
@@ -114,17 +111,17 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
             yield row(letter, f"{panel[first]}, {panel[second]}", "ac1", ac1, sums, least)
 
 
-def _named(summary: Summary, judge: str, dimension: str) -> _Array:
+def _named(summary: Summary, judge: str, dimension: str) -> Array:
     """Return tests x answers x issues: whether most of a judge's readings name it, half for a tie; nan without any."""
     shares = [shares_naming(summary, subject, judge, dimension) for subject in summary.settings.subjects]
     return majority(np.concatenate(shares, axis=1))
 
 
-def _least_named(named: _Array) -> int:
+def _least_named(named: Array) -> int:
     """Return on how many of the answers read by at least two judges the judge who names an issue least does so."""
     shared = (~np.isnan(named)).sum(axis=0) > 1
     return int(min(np.nansum(each[shared]) for each in named))
 
 
-def _scores(summary: Summary, dimension: str) -> _Array:
+def _scores(summary: Summary, dimension: str) -> Array:
     return marks_by_dimension(summary.marks[summary.settings.truncated])[dimension][0]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from datetime import date
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import read_verdicts
@@ -22,7 +21,6 @@ from hab_ray.analysis.tables.trust.agreement import agreed
 from hab_ray.analysis.tables.trust.drift import drift
 from hab_ray.analysis.tables.trust.people import people
 from hab_ray.analysis.tables.trust.preferences import preferences
-from hab_ray.catalog.models import Cutoff
 from hab_ray.results import rows_in
 from hab_ray.rows import State
 
@@ -30,9 +28,13 @@ from hab_ray.rows import State
 @analysis(Finding, order=10, heading="Before you use these scores")
 def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
-    marks, asked = summary.marks[summary.settings.truncated], summary.settings
+    marks, asked, record = summary.marks[summary.settings.truncated], summary.settings, summary.run.record
     panel = [score for score in summary.scores if score.judge == PANEL]
-    agreement, statuses = agreed(summary), summary.statuses
+    agreement, statuses, models = agreed(summary), summary.statuses, settings(summary)
+    without_effect = {line.name: [each.field for each in line.unheeded] for line in models.subjects}
+    unheeded = {line.name: [*map(str, line.unheeded)] for line in (*models.subjects, *models.judges) if line.unheeded}
+    cutoffs = {subject.name: record.entry(subject.model).cutoff for subject in record.sweep.subjects}
+    made = None if record.sweep.gives_tests else record.started.date()
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
     rated = people(summary)
     return ranked(
@@ -54,34 +56,29 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(summary),
             *signs.shifted_judges(drift(summary)),
-            *rows.settings_differ(summary.sent, _without_effect(summary)),
+            *rows.settings_differ(summary.sent, without_effect),
             *judging.partial_judges(preferences(summary)),
             *design.too_easy(panel),
             *design.at_the_ends(marks),
             *design.near_duplicates(_alike_tests(summary), asked),
             *rows.refusals(_refused(summary)),
-            *rows.cut(_cut(summary)),
+            *rows.cut((who, int(texts.truncated.sum()), texts.answers) for (who, _), texts in summary.answers.items()),
             *design.few_calls(asked),
             *design.varying_calls(marks),
-            *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
-            *rows.not_sent(_unheeded(summary)),
+            *design.trained_on(cutoffs, made, _named_tests(summary)),
+            *rows.not_sent(unheeded),
         ]
     )
 
 
-def _cut(summary: Summary) -> list[rows.Counted]:
-    """Count truncated answers among all answers, whether or not they were judged."""
-    return [rows.Counted(*cell, int(texts.truncated.sum()), texts.answers) for cell, texts in summary.answers.items()]
-
-
-def _refused(summary: Summary) -> list[rows.Counted]:
-    """Count refusals in prose and answers that the vendor blocked."""
-    blocked: dict[tuple[str, str], int] = defaultdict(int)
+def _refused(summary: Summary) -> list[tuple[str, int, int]]:
+    """Count refusals in prose and answers that the vendor blocked, among all tests of a subject in a dimension."""
+    blocked = Counter[tuple[str, str]]()
     for status in summary.statuses:
         if status.judge is None and status.state is State.BLOCKED:
             blocked[status.subject, status.dimension] += status.count
     return [
-        rows.Counted(*cell, int(texts.refuses.sum()) + blocked[cell], texts.refuses.size)
+        (cell[0], int(texts.refuses.sum()) + blocked[cell], texts.refuses.size)
         for cell, texts in summary.answers.items()
     ]
 
@@ -97,27 +94,7 @@ def _alike_tests(summary: Summary) -> Mapping[str, Mapping[str, str]]:
     return found
 
 
-def _cutoffs(summary: Summary) -> Mapping[str, Cutoff | None]:
-    record = summary.run.record
-    return {subject.name: record.entry(subject.model).cutoff for subject in record.sweep.subjects}
-
-
-def _made(summary: Summary) -> date | None:
-    """Return the date of the run's own tests; None if they were given."""
-    record = summary.run.record
-    return None if record.sweep.gives_tests else record.started.date()
-
-
 def _named_tests(summary: Summary) -> tuple[str, ...]:
     sweep = summary.run.record.sweep
     given = sweep.tests or (sweep.responses.file if sweep.responses else "")
     return (given if isinstance(given, str) else given.name,)
-
-
-def _without_effect(summary: Summary) -> Mapping[str, Collection[str]]:
-    return {line.name: [each.field for each in line.unheeded] for line in settings(summary).subjects}
-
-
-def _unheeded(summary: Summary) -> Mapping[str, Sequence[str]]:
-    lines = (*settings(summary).subjects, *settings(summary).judges)
-    return {line.name: [str(each) for each in line.unheeded] for line in lines if line.unheeded}

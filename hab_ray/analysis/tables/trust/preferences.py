@@ -11,13 +11,21 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.evidence.slopes import slope, varies
-from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, ends, excludes_zero, interval, mean_of_known
+from hab_ray.analysis.intervals import (
+    FEW_CALLS,
+    Array,
+    Interval,
+    combined,
+    ends,
+    excludes_zero,
+    interval,
+    mean_of_known,
+)
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 
 ITSELF, VENDOR, LENGTH, REFUSALS, GENERATOR = "itself", "vendor", "length", "refusals", "generator"
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +67,9 @@ def preferences(summary: Summary) -> Sequence[Preference]:
     return [*_kin(summary), *_slopes(summary), *_generator(summary)]
 
 
-def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
+def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> Array:
     """Return tests x samples: a judge's marks less the others' mean; nan if one of them has none."""
-    rest: _Array = np.mean([summary.cells[subject, dimension, other].by_test for other in others], axis=0)
+    rest: Array = np.mean([summary.cells[subject, dimension, other].by_test for other in others], axis=0)
     return summary.cells[subject, dimension, judge].by_test - rest
 
 
@@ -105,15 +113,15 @@ def _of_kind(
 
 
 def _compared(
-    summary: Summary, judge: str, dimension: str, leads: Mapping[str, _Array], tests: NDArray[np.int64]
-) -> _Array:
+    summary: Summary, judge: str, dimension: str, leads: Mapping[str, Array], tests: NDArray[np.int64]
+) -> Array:
     """Return a judge's marks of the answers to these tests on which its lead, by subject, is known."""
     return np.concatenate(
         [summary.cells[name, dimension, judge].by_test[tests][~np.isnan(lead[tests])] for name, lead in leads.items()]
     )
 
 
-def _by_test(cells: Sequence[_Array]) -> _Array:
+def _by_test(cells: Sequence[Array]) -> Array:
     return mean_of_known(np.concatenate(cells, axis=1), axis=1)
 
 
@@ -141,9 +149,9 @@ def _of_slope(summary: Summary, kind: str, judge: str, others: Sequence[str]) ->
 
 def _observed(
     summary: Summary, kind: str, judge: str, others: Sequence[str], dimensions: Sequence[str]
-) -> tuple[_Array, _Array, _Array, NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Array, Array, Array, NDArray[np.int64], NDArray[np.int64]]:
     """Return arrays over the answers marked by all these judges: lead, regressor, the judge's mark, subject, call."""
-    columns: list[list[_Array]] = [[], [], [], [], []]
+    parts: list[list[Array]] = []
     places: dict[tuple[str, str], int] = {}
     for group, (dimension, subject) in enumerate((d, s) for d in dimensions for s in summary.settings.subjects):
         texts = summary.answers[subject, dimension]
@@ -152,16 +160,9 @@ def _observed(
         known = ~np.isnan(ahead) & (texts.characters > 0)
         on = np.log2(np.maximum(texts.characters, 1.0)) if kind == LENGTH else texts.refuses.astype(np.float64)
         spread = np.repeat(np.array(calls, dtype=np.float64)[:, None], ahead.shape[1], axis=1)
-        cells = (
-            ahead,
-            on,
-            summary.cells[subject, dimension, judge].by_test,
-            np.full(ahead.shape, float(group)),
-            spread,
-        )
-        for column, cell in zip(columns, cells, strict=True):
-            column.append(cell[known])
-    ahead_, on_, own, groups, clusters = (np.concatenate(column) for column in columns)
+        marks, groups = summary.cells[subject, dimension, judge].by_test, np.full(ahead.shape, float(group))
+        parts.append([each[known] for each in (ahead, on, marks, groups, spread)])
+    ahead_, on_, own, groups, clusters = (np.concatenate(column) for column in zip(*parts, strict=True))
     return ahead_, on_, own, groups.astype(np.int64), clusters.astype(np.int64)
 
 
@@ -176,19 +177,9 @@ def _generator(summary: Summary) -> Iterator[Preference]:
     yield _unknown(GENERATOR, PANEL, (), why)
 
 
-def _row(what: tuple[str, str, str, str], found: Interval | None, own: _Array, calls: int) -> Preference:
-    value, low, high = ends(found)
-    return Preference(
-        *what,
-        answers=len(own),
-        calls=calls,
-        mean=float(own.mean()) if len(own) else None,
-        value=value,
-        low=low,
-        high=high,
-        reliable=calls >= FEW_CALLS,
-        why="" if found else "these judges have no answer in common",
-    )
+def _row(what: tuple[str, str, str, str], found: Interval | None, own: Array, calls: int) -> Preference:
+    mean, why = float(own.mean()) if len(own) else None, "" if found else "these judges have no answer in common"
+    return Preference(*what, len(own), calls, mean, *ends(found), calls >= FEW_CALLS, why)
 
 
 def _unknown(kind: str, judge: str, others: Sequence[str], why: str) -> Preference:

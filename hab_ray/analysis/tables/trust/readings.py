@@ -49,17 +49,14 @@ def readings(summary: Summary) -> Sequence[Read]:
             if named and state in (State.OK, State.UNREADABLE):
                 reading = Reading(named)
                 pairs[judge, dimension, reading].append((score, other) if reading is Reading.STRICT else (other, score))
-    return [_line(*group, scores) for group, scores in pairs.items()]
-
-
-def _line(judge: str, dimension: str, reading: Reading, scores: Sequence[tuple[int | None, int | None]]) -> Read:
-    return Read(
-        judge=judge,
-        dimension=dimension,
-        reading=reading,
-        replies=len(scores),
-        equal=sum(strict is not None and strict == published for strict, published in scores),
-        differ=sum(None not in (strict, published) and strict != published for strict, published in scores),
-        only_strict=sum(strict is not None and published is None for strict, published in scores),
-        only_published=sum(strict is None and published is not None for strict, published in scores),
-    )
+    return [
+        Read(
+            *group,
+            replies=len(scores),
+            equal=sum(strict is not None and strict == published for strict, published in scores),
+            differ=sum(None not in (strict, published) and strict != published for strict, published in scores),
+            only_strict=sum(strict is not None and published is None for strict, published in scores),
+            only_published=sum(strict is None and published is not None for strict, published in scores),
+        )
+        for group, scores in pairs.items()
+    ]
