@@ -13,7 +13,6 @@ from inspect import signature
 from numbers import Integral
 from pathlib import Path
 from types import FunctionType
-from typing import Any
 
 from hab_ray.exchange import formats
 from hab_ray.exchange.card import CARD, card
@@ -48,12 +47,9 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     with new_folder(folder) as unfinished:
         rows = write(run, sharing, unfinished)
         with FORMATS.blamed(entry):
-            _check_types(rows)
+            if not isinstance(rows, Mapping) or not all(
+                isinstance(n, str) and isinstance(rows[n], Integral) for n in rows
+            ):
+                raise TypeError(f"it has to return a dict of file names and numbers of rows, and returned {rows!r:.80}")
         (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _check_types(rows: Any) -> None:
-    """Raise TypeError unless these are numbers of rows by file name."""
-    if not isinstance(rows, Mapping) or not all(isinstance(n, str) and isinstance(rows[n], Integral) for n in rows):
-        raise TypeError(f"it has to return a dict of file names and numbers of rows, and returned {rows!r:.80}")

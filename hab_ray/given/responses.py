@@ -157,7 +157,21 @@ class _GivenReader:
 
     def add(self, row: GivenResponse, where: str) -> None:
         test = self._test(row, where)
-        response = _response(row, test)
+        state, reason = _state(row)
+        response = Response(
+            test_id=test.id,
+            dimension=row.dimension,
+            subject=row.subject,
+            sample=row.sample,
+            state=state,
+            text=row.text if state is State.OK else "",
+            finish=row.finish or str(Finish.OK),
+            settings="",
+            model_reported=row.model_reported or "",
+            served_by="",
+            reason=reason,
+            reply_key="",
+        )
         known = self.responses[row.subject, row.dimension].setdefault((test.id, row.sample), response)
         if known != response:
             cause = f"{where}: {row.subject} has answered {test.id} before, in other words"
@@ -198,24 +212,6 @@ class _GivenReader:
                 remedy = f"give each test of {test.dimension} an id of its own, or leave `test_id` out"
                 raise ConfigError(one_line(f"{where}: {name}: test {test.id!r} has another {name} {there}; {remedy}"))
         return test
-
-
-def _response(row: GivenResponse, test: ChosenTest) -> Response:
-    state, reason = _state(row)
-    return Response(
-        test_id=test.id,
-        dimension=row.dimension,
-        subject=row.subject,
-        sample=row.sample,
-        state=state,
-        text=row.text if state is State.OK else "",
-        finish=row.finish or str(Finish.OK),
-        settings="",
-        model_reported=row.model_reported or "",
-        served_by="",
-        reason=reason,
-        reply_key="",
-    )
 
 
 def _state(row: GivenResponse) -> tuple[State, str]:

@@ -169,16 +169,14 @@ def given_file(place: Location, key: str = "tests", most: int = MAX_BYTES) -> by
     """
     try:
         with refusing(f"{key}: {place}"):
-            return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
+            if place.is_local:
+                return bytes_of(place.path, most)
+            folder = open_folder(place.parent)
+            if folder.size(place.name) > most:
+                raise BadInput(f"has more than {most:,} bytes", "split it")
+            return folder.get(place.name)
     except FileNotFoundError:
         raise ConfigError(f"{key}: there is no file {place}; name a .parquet, .csv or .jsonl file") from None
-
-
-def _in_bucket(place: Location, most: int) -> bytes:
-    folder = open_folder(place.parent)
-    if folder.size(place.name) > most:
-        raise BadInput(f"has more than {most:,} bytes", "split it")
-    return folder.get(place.name)
 
 
 def given_row(kind: type[Given], record: object, where: str) -> Given:
@@ -211,8 +209,17 @@ def read_given_tests(
         if given.dimension not in rubrics:
             left_out[given.dimension] += 1
             continue
-        check_context(given.context, rubrics[given.dimension], f"{path}, row {number}")
-        test = _as_test(given, rubrics[given.dimension])
+        rubric = rubrics[given.dimension]
+        check_context(given.context, rubric, f"{path}, row {number}")
+        test = ChosenTest(
+            id=given.id or id_of_test(rubric.id, given.prompt, given.context),
+            dimension=rubric.id,
+            prompt=given.prompt,
+            context=given.context,
+            system=rubric.system if given.system is None else given.system,
+            cluster=given.cluster,
+            call=given.call if has_visible_text(given.call or "") else None,
+        )
         if test.id in seen:
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
         seen.add(test.id)
@@ -256,18 +263,6 @@ def check_context(context: str, rubric: Rubric, where: str) -> None:
         raise ConfigError(
             f"{where}: context: is missing; add it, as judges of {rubric.id} are shown it ({field.label})"
         )
-
-
-def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
-    return ChosenTest(
-        id=given.id or id_of_test(rubric.id, given.prompt, given.context),
-        dimension=rubric.id,
-        prompt=given.prompt,
-        context=given.context,
-        system=rubric.system if given.system is None else given.system,
-        cluster=given.cluster,
-        call=given.call if has_visible_text(given.call or "") else None,
-    )
 
 
 def given_records(path: Location, key: str, columns: Columns, kept: bytes | None = None) -> Iterator[Any]:

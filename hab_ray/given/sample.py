@@ -8,7 +8,7 @@ would leave out the tests on which subjects fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 
@@ -45,7 +45,7 @@ def chosen_answers(
         dimension: Drawn(
             tests=len(ids),
             of=len(found.tests[dimension]),
-            sha256=_digest(_names(rows[dimension]) if given.only else ids),
+            sha256=_digest({f"{r.subject}\n{r.test_id}\n{r.sample}" for r in rows[dimension]} if given.only else ids),
         )
         for dimension, ids in chosen.items()
     }
@@ -121,10 +121,6 @@ def _drawn(parts: _Parts, dimension: str, sample: ResponseSample) -> set[str]:
 
 def _ids(rows: Iterable[Response]) -> set[str]:
     return {row.test_id for row in rows}
-
-
-def _names(rows: Sequence[Response]) -> set[str]:
-    return {f"{row.subject}\n{row.test_id}\n{row.sample}" for row in rows}
 
 
 def _digest(texts: Iterable[str]) -> str:

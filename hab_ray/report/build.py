@@ -86,16 +86,8 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        dollars=dollars,
-        matrix=_matrix,
-        p=p_value,
-        percent=percent,
-        score=score,
-        signed=signed,
-        thousands=thousands,
-        words=words,
-    )
+    environment.filters |= {each.__name__: each for each in (dollars, matrix, percent, score, signed, thousands, words)}
+    environment.filters["p"] = p_value
     return environment
 
 
@@ -103,7 +95,7 @@ def _packaged(name: str) -> str:
     return resources.files("hab_ray.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _matrix(cells: Iterable[Any], dimensions: Collection[str]) -> dict[str, list[Any]]:
+def matrix(cells: Iterable[Any], dimensions: Collection[str]) -> dict[str, list[Any]]:
     """Arrange cells by subject, one per dimension or None, as in the leaderboard."""
     at = {(cell.subject, cell.dimension): cell for cell in cells}
     return {subject: [at.get((subject, dimension)) for dimension in dimensions] for subject, _ in at}

@@ -53,9 +53,9 @@ class Leaderboard:
         if fits(wide):
             yield wide
         else:
-            narrow = self._table(_narrow_text, _short_heading, 0, ranks)
+            narrow = self._table(mean_text, _short_heading, 0, ranks)
             if not fits(narrow):
-                narrow = self._table(_narrow_text, _short_heading, 0, {})
+                narrow = self._table(mean_text, _short_heading, 0, {})
                 cut = max(0, max((cell_len(one_line(subject)) for subject in ranks), default=0) - _NAME)
                 narrow.width = max(options.max_width, Measurement.get(console, unbounded, narrow).maximum - cut)
             yield narrow
@@ -86,7 +86,7 @@ def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | 
 def score_text(score: Score) -> str:
     """Format a score with the ends of its interval, as `0.62 .55-.69`."""
     if score.mean is None or score.low is None or score.high is None:
-        return mean_text(score.mean)
+        return mean_text(score)
     return f"{decimal(score.mean, 2)} {_end_text(score.low)}-{_end_text(score.high)}"
 
 
@@ -95,13 +95,9 @@ def _end_text(end: float) -> str:
     return text[1:] if text.startswith("0") else text[:-1]
 
 
-def mean_text(mean: float | None) -> str:
-    """Format a mean without its interval; '-' for None."""
-    return "-" if mean is None else decimal(mean, 2)
-
-
-def _narrow_text(score: Score) -> str:
-    return mean_text(score.mean)
+def mean_text(score: Score) -> str:
+    """Format a score without its interval; '-' without a mean."""
+    return "-" if score.mean is None else decimal(score.mean, 2)
 
 
 def _short_heading(dimension: str) -> str:

@@ -15,7 +15,7 @@ from hab_ray.catalog.models import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
-from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
+from hab_ray.results.transcripts import Transcript, Words, read_transcripts
 from hab_ray.results.views import KeptTables, Views, refuse_text, rows_in
 from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, Score, Verdict
 from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
@@ -222,11 +222,11 @@ class Run:
                 where = f"the dimension {dimension}" if dimension else "the run"
                 cause = f"{where} has no test {', '.join(map(repr, unknown))}; `tests()` lists them"
                 raise ConfigError(one_line(f"{self.location}: {cause}"))
-        asked = Asked(_chosen(self, "subject", subject, self.subjects), self.record.sweep.samples, self.raters)
+        asked = _chosen(self, "subject", subject, self.subjects), self.record.sweep.samples, self.raters
         return (
             transcript
             for each in _chosen(self, "dimension", dimension, self.dimensions)
-            for transcript in read_transcripts(_views(self), each, asked, test_ids)
+            for transcript in read_transcripts(_views(self), each, test_ids, *asked)
         )
 
 

@@ -59,15 +59,6 @@ class Transcript:
         return for_terminal("\n".join(_lines(self)))
 
 
-@dataclass(frozen=True)
-class Asked:
-    """Subjects, samples and raters of a transcript, in its order."""
-
-    subjects: Sequence[str]
-    samples: int
-    raters: Sequence[str]
-
-
 def _lines(transcript: Transcript) -> Iterator[str]:
     test, words = transcript.test, transcript.words
     yield f"Test {test.id} ({test.dimension})"
@@ -111,20 +102,25 @@ def _verdict_lines(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
 
 
 def read_transcripts(
-    views: Views, dimension: str, asked: Asked, test_ids: Sequence[str] | None
+    views: Views,
+    dimension: str,
+    test_ids: Sequence[str] | None,
+    subjects: Sequence[str],
+    samples: int,
+    raters: Sequence[str],
 ) -> Iterator[Transcript]:
-    """Yield the transcripts of a dimension's tests, or of those in `test_ids`."""
+    """Yield the transcripts of a dimension's tests, or of those in `test_ids`, in the order of subjects and raters."""
     rows_on = partial(_rows_on, views, test_ids)
-    existing, order = set(views.verdict_files()), {rater: at for at, rater in enumerate(asked.raters)}
-    answers = rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id")
+    existing, order = set(views.verdict_files()), {rater: at for at, rater in enumerate(raters)}
+    answers = rows_on(Response, [responses_file(subject, dimension) for subject in subjects], "test_id")
     by_answer = {(row.test_id, row.subject, row.sample): row for row in answers}
-    files = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
+    files = [verdicts_file(rater, subject, dimension) for subject in subjects for rater in raters]
     verdicts = rows_on(Verdict, [file for file in files if file in existing], "test_id")
     read: dict[tuple[str, str, int], list[Verdict]] = defaultdict(list)
     for row in sorted((v for v in verdicts if v.judge in order), key=lambda v: (order[v.judge], v.replicate)):
         read[row.test_id, row.subject, row.sample].append(row)
     for test in rows_on(ChosenTest, [tests_file(dimension)], "id"):
-        keys = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
+        keys = [(test.id, subject, sample) for subject in subjects for sample in range(samples)]
         yield Transcript(test, tuple(Answer(*key[1:], by_answer.get(key), tuple(read.get(key, ()))) for key in keys))
 
 

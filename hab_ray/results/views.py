@@ -79,32 +79,26 @@ class Views:
 
     def _read(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
         if self.kept is None or not _NOT_KEPT.isdisjoint(schema.names):
-            data = self._content(name)
-            return None if data is None else self._decoded(name, data, row_type, schema)
+            found = self._decoded(name, row_type, schema)
+            return found and found[0]
         if name not in self.kept:
-            self.kept[name] = self._short(name, row_type)
+            short = pa.schema([field for field in schema_of(row_type) if field.name not in _NOT_KEPT])
+            found = self._decoded(name, row_type, short)
+            self.kept[name] = found and Kept(found[0], sha256(found[1]).hexdigest())
         kept = self.kept[name]
-        return None if kept is None else kept.table.select(schema.names)
+        return kept and kept.table.select(schema.names)
 
-    def _short(self, name: str, row_type: type[Row]) -> Kept | None:
-        data = self._content(name)
-        if data is None:
-            return None
-        short = pa.schema([field for field in schema_of(row_type) if field.name not in _NOT_KEPT])
-        return Kept(self._decoded(name, data, row_type, short), sha256(data).hexdigest())
-
-    def _content(self, name: str) -> bytes | None:
+    def _decoded(self, name: str, row_type: type[Row], schema: pa.Schema) -> tuple[pa.Table, bytes] | None:
+        """Return these columns of a file and its content; None if it is missing."""
         try:
-            return self.folder.get(name)
+            data = self.folder.get(name)
         except FileNotFoundError:
             return None
-
-    def _decoded(self, name: str, data: bytes, row_type: type[Row], schema: pa.Schema) -> pa.Table:
         table = read_table(f"{self.where}/{name}", data, schema.names)
         with whole_file(f"{self.where}/{name}", "has other columns than this version writes"):
             complete = with_all_columns(row_type, table, schema.names)
             _check_kinds(complete, schema)
-            return complete.cast(schema)
+            return complete.cast(schema), data
 
     def raters_beside(self, panel: Sequence[str]) -> list[str]:
         """Return the names of raters outside the panel with verdicts in the folder, sorted."""
@@ -112,7 +106,7 @@ class Views:
         names = dict(zip(listed.column("file").to_pylist(), listed.column("rater").to_pylist(), strict=True))
         first: dict[str, str] = {}
         for file in self._files_beside(panel):
-            first.setdefault(_folders(file)[1], file)
+            first.setdefault(file.split("/")[1], file)
         found = {names[file] for file in first.values() if file in names}
         for file in first.values():
             if file not in names:
@@ -123,27 +117,22 @@ class Views:
         """Return the verdict files of raters outside the panel, by the subject's folder and the dimension."""
         files: dict[tuple[str, str], list[str]] = defaultdict(list)
         for file in self._files_beside(panel):
-            _, _, subject, name = _folders(file)
+            _, _, subject, name = file.split("/")
             files[subject, name.removesuffix(".parquet")].append(file)
         return files
 
     def verdict_files(self) -> list[str]:
-        """Return the verdict files in the folder, sorted."""
-        return [file for file in self.folder.list(_VERDICTS) if len(_folders(file)) == 4 and file.endswith(".parquet")]
+        """Return the verdict files in the folder, `verdicts/<rater>/<subject>/<dimension>.parquet`, sorted."""
+        return [file for file in self.folder.list(_VERDICTS) if file.count("/") == 3 and file.endswith(".parquet")]
 
     def _files_beside(self, panel: Sequence[str]) -> Iterator[str]:
         known = {folder_name(judge) for judge in panel}
-        return (file for file in self.verdict_files() if _folders(file)[1] not in known)
+        return (file for file in self.verdict_files() if file.split("/")[1] not in known)
 
 
 def rows_in(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Iterate over the rows of a table as tuples in the order of its columns."""
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
-
-
-def _folders(file: str) -> tuple[str, ...]:
-    """Split a verdict file's name into `verdicts`, rater, subject and file of the dimension."""
-    return tuple(file.split("/"))
 
 
 def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:

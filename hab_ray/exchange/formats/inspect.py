@@ -105,7 +105,7 @@ class _LogBuilder:
             target="",
             messages=list(self._messages(test, response)),
             output=ModelOutput.from_content(response.model_reported or answer.subject, text),
-            scores={_scorer(verdict): self._score(verdict) for verdict in scored},
+            scores={f"{v.judge}#{v.replicate}" if v.replicate else v.judge: self._score(v) for v in scored},
             model_usage=_usage(_rows(Transcript(test, (answer,)))),
             metadata={
                 "dimension": test.dimension,
@@ -165,7 +165,3 @@ def _usage(rows: Iterable[tuple[str, Response | Verdict]]) -> dict[str, ModelUsa
             usage = ModelUsage(input_tokens=row.input_tokens, output_tokens=row.output_tokens, total_tokens=total)
             usages[name] = usages[name] + usage if name in usages else usage
     return usages
-
-
-def _scorer(verdict: Verdict) -> str:
-    return f"{verdict.judge}#{verdict.replicate}" if verdict.replicate else verdict.judge

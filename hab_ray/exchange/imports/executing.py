@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -160,7 +160,7 @@ def _pieces(text: str, where: str) -> tuple[Piece, ...]:
     open_parts: list[list[Piece]] = [[]]
     at = 0
     for found in _MARK.finditer(text):
-        _add(open_parts[-1], text[at : found.start()])
+        open_parts[-1].append(text[at : found.start()])
         at = found.end()
         match found[1]:
             case "dedent":
@@ -176,7 +176,7 @@ def _pieces(text: str, where: str) -> tuple[Piece, ...]:
                 open_parts[-1].append(Insert(value=Value.SEED, at=int(name[4:])))
             case name:
                 open_parts[-1].append(Insert(value=Value(name)))
-    _add(open_parts[-1], text[at:])
+    open_parts[-1].append(text[at:])
     if len(open_parts) != 1:
         raise _truncated(where)
     return tuple(_with_seeds(open_parts[0]))
@@ -186,17 +186,13 @@ def _truncated(where: str) -> ConfigError:
     return ConfigError(f"{where}: a text is cut after textwrap.dedent, which is not supported")
 
 
-def _add(parts: list[Piece], text: str) -> None:
-    if text:
-        parts.append(text)
-
-
-def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
-    """Merge consecutive seeds with the same text between them into one `Each`."""
+def _with_seeds(parts: list[Piece]) -> list[Piece]:
+    """Leave out empty texts, and merge consecutive seeds with the same text between them into one `Each`."""
+    parts = [part for part in parts if part != ""]
     places = [n for n, part in enumerate(parts) if isinstance(part, Insert) and part.value is Value.SEED]
     if len(places) != _SEEDS_SHOWN or places[2] - places[0] != 4 or parts[places[0] + 1] != parts[places[1] + 1]:
-        return list(parts)
-    head, between, tail = list(parts[: places[0]]), str(parts[places[0] + 1]), list(parts[places[2] + 1 :])
+        return parts
+    head, between, tail = parts[: places[0]], str(parts[places[0] + 1]), parts[places[2] + 1 :]
     seed: tuple[Piece, ...] = (Insert(value=Value.SEED),)
     quoted = between.startswith('"') and between.endswith('"') and len(between) > 1
     if quoted and head and tail and str(head[-1]).endswith('"') and str(tail[0]).startswith('"'):

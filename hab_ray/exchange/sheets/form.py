@@ -63,14 +63,11 @@ def _data(sheet: str, rater: str, questions: Sequence[Question], rubrics: Mappin
 
 
 def _dimension(rubric: Rubric) -> dict[str, Any]:
-    issues: Sequence[dict[str, str]] = [
-        {"letter": issue.letter, "text": visible(issue.text)} for issue in rubric.judging.issues
-    ]
     return {
         "title": visible(rubric.title),
         "definition": visible(rubric.definition),
         "context": visible(rubric.context.label) if rubric.context else "",
-        "issues": issues,
+        "issues": [{"letter": issue.letter, "text": visible(issue.text)} for issue in rubric.judging.issues],
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.rates import IssueRate
@@ -13,9 +12,8 @@ from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
 from hab_ray.errors import ConfigError
 from hab_ray.results import Run
-from hab_ray.rows import Row, from_table
+from hab_ray.rows import R, from_table
 
-R = TypeVar("R", bound=Row)
 JUDGES, PEOPLE, BOTH = "judges", "people", "judges and people"
 
 

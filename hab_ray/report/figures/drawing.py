@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,7 +25,6 @@ from hab_ray.report.visible import signed
 from hab_ray.results import Run
 from hab_ray.visible import one_line
 
-D = TypeVar("D")
 INK, FAINT = "#1b2a49", "#b8bcc4"
 _SERIES = {JUDGES: (INK, "o"), PEOPLE: ("#b35806", "s"), BOTH: ("#8073ac", "D")}
 _WIDTH, _LINE, _NAME = 6.5, 0.27, 40
@@ -36,12 +34,11 @@ _WIDE = 0.42  # an axis of scores from which ticks are tenths
 _PALE = 0.25  # the least difference in full colour, so that small ones look small
 
 
-@dataclass(frozen=True)
-class Drawing(Generic[D]):
+class Drawing(NamedTuple):
     """A figure: its data, a function that draws them, and a description."""
 
-    data: Callable[[Run], Sequence[D]]
-    draw: Callable[[Sequence[D]], Figure]
+    data: Callable[[Run], Sequence[Any]]
+    draw: Callable[[Sequence[Any]], Figure]
     shows: str
 
 
@@ -85,7 +82,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
             rates[subjects.index(row.subject), letters[name].index(row.issue)] = row.rate
         shown = axes.imshow(rates, cmap="cividis", vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
         axes.set_xticks(range(len(letters[name])), letters[name], fontsize=7)
-        axes.set_title(_wrapped(name), fontsize=7)
+        axes.set_title(textwrap.fill(name.replace("_", " "), 14), fontsize=7)
         axes.tick_params(length=0)
     for axes in grid[1:]:
         axes.set_yticks([])
@@ -167,7 +164,7 @@ def put_notice(figure: Figure, notice: str) -> None:
     figure.text(0.5, below, notice, ha="center", va="top", fontsize=6, color="#a03000", wrap=True)
 
 
-DRAWINGS: Mapping[str, Drawing[Any]] = {
+DRAWINGS: Mapping[str, Drawing] = {
     "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they allow"),
     "issues": Drawing(heats, draw_issues, "how often each issue was found in each subject's answers"),
     "agreement": Drawing(points, draw_agreement, "alpha of judges, and of people, by dimension, with 95 % intervals"),
@@ -199,7 +196,3 @@ def _name_lines(axes: Axes, names: Sequence[str]) -> None:
 def _short(name: str) -> str:
     shown = one_line(name)
     return shown if len(shown) <= _NAME else f"{shown[: _NAME - 1]}…"
-
-
-def _wrapped(dimension: str) -> str:
-    return "\n".join(textwrap.wrap(dimension.replace("_", " "), 14))

@@ -87,11 +87,8 @@ def _missing(caught: Iterable[warnings.WarningMessage]) -> str:
 
 
 def _files(name: str, rows: Sequence[Any], figure: Figure) -> dict[str, bytes]:
-    images = {f"{name}.{kind}": _image(figure, kind) for kind in _METADATA}
-    return {**images, f"{name}.csv": to_csv(to_table(type(rows[0]), list(rows)))}
-
-
-def _image(figure: Figure, kind: str) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format=kind, dpi=DPI, bbox_inches="tight", metadata=_METADATA[kind])
-    return out.getvalue()
+    images = {kind: io.BytesIO() for kind in _METADATA}
+    for kind, out in images.items():
+        figure.savefig(out, format=kind, dpi=DPI, bbox_inches="tight", metadata=_METADATA[kind])
+    drawn = {f"{name}.{kind}": out.getvalue() for kind, out in images.items()}
+    return {**drawn, f"{name}.csv": to_csv(to_table(type(rows[0]), list(rows)))}
