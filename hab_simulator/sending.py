@@ -41,7 +41,7 @@ def response(answer: WireAnswer) -> web.Response:
 
 
 def json_response(body: object, status: int = 200) -> web.Response:
-    """An answer of the simulator's own controls."""
+    """A whole answer of JSON."""
     return response(WireAnswer(status, compact(body)))
 
 

@@ -145,7 +145,8 @@ class Truth:
     def sighting(self, ask: ChatAsk, draw: int) -> Sighting | None:
         """What the answer to this request shows, if its prompt is known; `draw` equal ones were answered before."""
         digest = sha256(ask.prompt.encode("utf-8", "replace"))
-        name = self.prompts.get(digest.hexdigest()) or _marked_query(ask.prompt)
+        query = _QUERY_AT_END.search(ask.prompt)  # requests of judges and validators quote queries and end otherwise
+        name = self.prompts.get(digest.hexdigest()) or (query[1] if query else None)
         dimension = self.planted.dimensions.get(name) if name else None
         if name is None or dimension is None:
             return None
@@ -194,8 +195,9 @@ class Truth:
         if dimension is None or not dimension.is_worded:
             return self._planned(ask.name, mark, dimension, letters, 0, draw_of)
         shown = wording_shown(dimension.wordings, ask.transcript)
+        wanted = sorted(issue.letter for issue in dimension.issues)
         lacks = (
-            _lacking_letters(dimension, letters)
+            (f"a schema with the letters {', '.join(wanted)}" if wanted != sorted(letters) else None)
             or lacking_issue(dimension.wordings[shown], ask.transcript)
             or (self.judging.lacks(marks, ask.transcript) if marks else lacks)
         )
@@ -318,11 +320,6 @@ def _again(draw: int) -> tuple[int, ...]:
     return (draw,) if draw else ()
 
 
-def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str | None:
-    wanted = sorted(issue.letter for issue in dimension.issues)
-    return None if wanted == sorted(letters) else f"a schema with the letters {', '.join(wanted)}"
-
-
 def query_mark(dimension: str, nonce: int) -> str:
     """The mark of a query written for a dimension."""
     return f"[[hab-query:{dimension}:{nonce % 2**32:08x}]]"
@@ -331,12 +328,6 @@ def query_mark(dimension: str, nonce: int) -> str:
 def without_markers(text: str) -> str:
     """Return a text of the simulator as a reader who must not know what is planted may see it."""
     return re.sub(_QUERY, "", _MARKER.sub("", text)).strip()
-
-
-def _marked_query(prompt: str) -> str | None:
-    """A judge's or validator's request quotes the query; only the query itself ends with its mark."""
-    found = _QUERY_AT_END.search(prompt)
-    return found[1] if found else None
 
 
 class AnsweredPrompts:
