@@ -39,7 +39,6 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether the request passes."""
         return self.wait_s == 0
 
 

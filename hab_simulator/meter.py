@@ -170,7 +170,6 @@ class Meter:
             self._note(call.label, call.account, call.path)
 
     def batch(self, account: str) -> BatchCounts:
-        """The counters of an account's batches."""
         return self._batches[account]
 
     def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:

@@ -34,7 +34,7 @@ class SimulatorState:
         self.answered = AnsweredPrompts()
         self.limiter = RateLimits(clock, lambda: datetime.now(UTC))
         self._billed: Counter[str] = Counter()
-        vendor_clock = VendorClock.start(datetime.now(UTC).timestamp(), profile.speed, clock)
+        vendor_clock = VendorClock(datetime.now(UTC).timestamp(), profile.speed, clock)
         folder = Path(self._folder.name) / "batches"
         self.batches = BatchService(
             profile, self.mind, vendor_clock, folder, self.meter, self._charge_line, self.exhausted

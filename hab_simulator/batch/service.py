@@ -47,7 +47,6 @@ class BatchService:
     _jobs: dict[tuple[str, str], Job] = field(default_factory=dict)
     _made: int = 0
     _creates: Counter[str] = field(default_factory=Counter)
-    _accounts: dict[str, SimulatedAccount] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -67,9 +66,7 @@ class BatchService:
 
     def account(self, name: str) -> SimulatedAccount:
         """The account with its batch prices."""
-        if name not in self._accounts:
-            self._accounts[name] = self.profile.account(name).at_batch_prices(self.settings(name).price_share)
-        return self._accounts[name]
+        return self.profile.account(name).at_batch_prices(self.settings(name).price_share)
 
     def strike(self, account: str) -> Struck:
         """Count a well-formed create request and draw what strikes it."""

@@ -22,7 +22,7 @@ from hab_simulator.exchanges import Heard, between_marks, fingerprint
 from hab_simulator.schemas import letters_of
 from hab_simulator.settings import Settings, Share
 from hab_simulator.truth.draws import Family, number, unit
-from hab_simulator.truth.imported import GivenTest, PlantedForm, ShownInForm, exactly, mark_of_given, ways_to_read
+from hab_simulator.truth.imported import GivenTest, PlantedForm, Slot, exactly, mark_of_given, ways_to_read
 from hab_simulator.truth.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, spaced, wording_shown
 from hab_simulator.truth.malformed import Malformed
 
@@ -237,7 +237,7 @@ class Truth:
                 if form.system != ask.system:
                     continue
                 for way in ways_to_read(form, shown):
-                    mark = self._shown_in_form(name, form, way, ask)
+                    mark = self._shown_in_form(name, way, ask)
                     if mark is not None:
                         letters = [issue.letter for issue in dimension.issues]
                         planned = self._planned(ask.name, mark, dimension, letters, wording, draw_of)
@@ -249,17 +249,19 @@ class Truth:
         self.judging.note_missing(ask.name, name, lacks)
         return PlannedVerdict(Marked("", name, _NONE), lacks=lacks)
 
-    def _shown_in_form(self, name: str, form: PlantedForm, way: ShownInForm, ask: ChatAsk) -> Marked | None:
+    def _shown_in_form(self, name: str, way: Mapping[Slot, str], ask: ChatAsk) -> Marked | None:
         """The answer that a request shows if it is read in this way; None where it is none of this dimension."""
-        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way.response)]
+        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way["response"])]
         if marks:
             is_whole = marks[-1].dimension == name and self.judging.lacks(marks, ask.transcript) is None
             return marks[-1] if is_whole else None
-        prompt = fingerprint(way.prompt)
+        prompt, context = fingerprint(way["prompt"]), way.get("context", "")
         test = self.planted.given.get(prompt)
-        if test is None or test.dimension != name or not way.is_of(test, form) or not way.response:
+        if test is None or test.dimension != name or not way["response"]:
             return None
-        return self._mark_of_given(name, prompt, way.response, exactly(ask.prompt))
+        if "context" in way and test.context != (fingerprint(context) if context else ""):
+            return None
+        return self._mark_of_given(name, prompt, way["response"], exactly(ask.prompt))
 
     def _planned(
         self,
@@ -309,10 +311,8 @@ class Truth:
         """The dimension whose queries this request asks to write, if any."""
         if ask.schema is None:
             return None
-        for name, dimension in self.planted.dimensions.items():
-            if dimension.phrase is not None and dimension.phrase in ask.transcript:
-                return name
-        return None
+        dimensions = self.planted.dimensions.items()
+        return next((name for name, own in dimensions if own.phrase and own.phrase in ask.transcript), None)
 
 
 def _again(draw: int) -> tuple[int, ...]:
