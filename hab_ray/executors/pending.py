@@ -92,7 +92,6 @@ class Pending:
         self._folder.move(f"{self.folder_of(order)}{view}", view)
 
     def discard(self, order: int) -> None:
-        """Remove all files of an order."""
         self._folder.clear(self.folder_of(order))
 
     def remove(self, spool: Spool) -> None:
@@ -147,7 +146,6 @@ class Pending:
         return self._column(spool, KEY)
 
     def row_ids(self, spool: Spool) -> list[str]:
-        """Return the ids of a spool's rows."""
         return self._column(spool, ROW_ID)
 
     def _column(self, spool: Spool, name: str) -> list[str]:
@@ -212,11 +210,9 @@ def _longest_line(texts: Sequence[CallText]) -> int:
 
 def _escaped(text: str) -> int:
     """Return at least the length of a text in which all characters beyond ASCII are escaped."""
-    return len(text) if text.isascii() else len(text) + 6 * _escapes(text)
-
-
-def _escapes(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore"))
+    if text.isascii():
+        return len(text)
+    return len(text) + 6 * (len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore")))
 
 
 def _cap(model: Model, jobs: Sequence[Job], line_bytes: int) -> int:

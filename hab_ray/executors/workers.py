@@ -43,7 +43,6 @@ class _Worker(Generic[Order]):
         self._orders.put(None)
 
     def join(self) -> None:
-        """Wait for the end of the thread, after `close`."""
         if self._thread:
             self._thread.join()
 

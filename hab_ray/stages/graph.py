@@ -27,7 +27,6 @@ class Shard:
 
     @property
     def part(self) -> Part:
-        """The part of the stage that this shard works on."""
         return Part(self.name, self.dimension, self.subject)
 
     @property

@@ -107,20 +107,18 @@ def _read(
 
 def _ranges(metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str] | None) -> list[tuple[int, int]]:
     """Return where the columns of row groups start and end in the file, joined across holes up to `HOLE_BYTES`."""
-    chunks = (metadata.row_group(group).column(n) for group in groups for n in range(metadata.num_columns))
+    spans: list[tuple[int, int]] = []
+    for chunk in (metadata.row_group(group).column(n) for group in groups for n in range(metadata.num_columns)):
+        if columns is None or chunk.path_in_schema.split(".")[0] in columns:
+            start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+            spans.append((start, start + chunk.total_compressed_size))
     ranges: list[tuple[int, int]] = []
-    wanted = (chunk for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
-    for start, end in sorted(map(_span, wanted)):
+    for start, end in sorted(spans):
         if ranges and start - ranges[-1][1] <= HOLE_BYTES:
             ranges[-1] = ranges[-1][0], max(end, ranges[-1][1])
         else:
             ranges.append((start, end))
     return ranges
-
-
-def _span(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-    return start, start + chunk.total_compressed_size
 
 
 class RowReader:

@@ -43,7 +43,6 @@ class Requests:
 
     @property
     def endpoint(self) -> str:
-        """The address of the service."""
         return self._connection.endpoint
 
     def send(self, operation: str, longest_s: float = inf, **parameters: Any) -> dict[str, Any]:
@@ -107,7 +106,6 @@ class _Outages:
         )
 
     def end(self, waited_s: float) -> None:
-        """Report that a retried request succeeded."""
         with self._lock:
             if not self._is_reported or waited_s < _OUTAGE_S:
                 return
