@@ -30,7 +30,7 @@ class SimulatorState:
         seed = profile.seed
         self.meter = Meter()
         self.plan = FaultPlan(seed, profile.faults)
-        self.mind = Mind(seed, Truth.of(seed, profile.planted))
+        self.mind = Mind(seed, Truth(seed, profile.planted))
         self.answered = AnsweredPrompts()
         self.limiter = RateLimits(clock, lambda: datetime.now(UTC))
         self._billed: Counter[str] = Counter()

@@ -69,7 +69,6 @@ class Comparison:
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
-        """Scores that were not recovered."""
         return tuple(cell for cell in (*self.cells, *self.overall) if not cell.recovered)
 
     @property
@@ -93,7 +92,7 @@ class Comparison:
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
     """Compare a run and its tables with the truth planted in its simulator. Raises as `compare_stored`."""
-    truth = Truth.of(work, client)
+    truth = Truth(work, client)
     stored = compare_stored(work, summary.run, client, truth)
     return replace(
         stored,

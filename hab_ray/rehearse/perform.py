@@ -130,7 +130,7 @@ def rehearsed(session: Session, options: Options, client: SimulatorClient, play:
     summary = _score(work)
     comparison = compare(work, summary, client)
     if play.trouble.people.raters and end.exit is Exit.COMPLETE:
-        planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
+        planted = plant(work, Truth(work, client), play.trouble.people, play.seed)
         rated = _drive(replace(session, work=with_ratings(work, planted)), announcing, client)
         summary = _score(work)
         comparison = replace(

@@ -49,7 +49,7 @@ _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     """Return up to `_MAX_SHOWN` problems of each table that does not follow from rows and truth."""
-    reader, planted = RunReader(summary, truth), truth.scores()
+    reader, planted = RunReader(summary, truth.calls), truth.scores()
     boards = (_wrong_boards(reader, planted), _wrong_terminal(reader, planted))
     rows = (_wrong_variants(reader), _wrong_bounds(reader))
     claims = (wrong_differences(reader), wrong_issues(reader), wrong_declared(reader, planted))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from io import TextIOBase
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.dialect import LineAsk
 from hab_simulator.batch.jobs import BatchState, Job, Order
 from hab_simulator.batch.replies import create, download, listing, page_after, poll
-from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.service import BatchService
 from hab_simulator.sending import json_response, response
 from hab_simulator.vendor import Route, Vendor
@@ -30,6 +30,11 @@ _MAX_ROWS = 100_000
 _MAX_BYTES = 256 * 1024**2
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
+_WINDOW = 1 << 18
+_START = re.compile(r'\s*\{\s*"requests"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+_END = re.compile(r"\s*\]\s*\}\s*\Z")
+_DECODER = json.JSONDecoder()
 _VERSION = "anthropic-version"
 _ITEM = {"custom_id", "params"}
 _OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
@@ -164,6 +169,36 @@ async def _unpack(body: Path, source: Path) -> tuple[int, str]:
     if not 1 <= len(seen) <= _MAX_ROWS:
         raise Refused(_invalid(f"requests: List should have 1 to {_MAX_ROWS} items, not {len(seen)}"))
     return len(seen), model
+
+
+class NotRequests(ValueError):
+    """The body is not {"requests": [...]}."""
+
+
+def requests(body: TextIOBase) -> Iterator[tuple[str, Any]]:
+    """The text and the value of each element of a large JSON body, one at a time, without holding it in memory.
+
+    Raises NotRequests where the body is anything else.
+    """
+    window = body.read(_WINDOW)
+    start = _START.match(window)
+    if start is None:
+        raise NotRequests("requests: Field required")
+    position = start.end()
+    while True:
+        position = _BETWEEN.match(window, position).end()  # type: ignore[union-attr]
+        try:
+            value, end = _DECODER.raw_decode(window, position)
+        except json.JSONDecodeError:
+            more = body.read(max(_WINDOW, len(window)))
+            if more:
+                window, position = window[position:] + more, 0
+                continue
+            if _END.match(window, position):
+                return
+            raise NotRequests("The request body is not valid JSON") from None
+        yield window[position:end], value
+        position = end
 
 
 def _checked_id(number: int, value: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pydantic import Field, model_validator
@@ -128,19 +128,12 @@ class PlannedVerdict:
     request: str = ""
 
 
-@dataclass(frozen=True)
 class Truth:
     """Draws what is planted. `prompts` grows when tests are made known while it runs, `judging` as it answers."""
 
-    seed: int
-    planted: Planted
-    prompts: dict[str, str]
-    judging: Judging
-    heard: Heard = field(default_factory=Heard)
-
-    @classmethod
-    def of(cls, seed: int, planted: Planted) -> Truth:
-        return cls(seed, planted, dict(planted.prompts), Judging(dict(planted.contexts)))
+    def __init__(self, seed: int, planted: Planted) -> None:
+        self.seed, self.planted, self.prompts = seed, planted, dict(planted.prompts)
+        self.judging, self.heard = Judging(dict(planted.contexts)), Heard()
 
     def sighting(self, ask: ChatAsk, draw: int) -> Sighting | None:
         """What the answer to this request shows, if its prompt is known; `draw` equal ones were answered before."""
