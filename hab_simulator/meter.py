@@ -7,6 +7,7 @@ so that a body charged twice shows wherever it was charged.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -16,6 +17,10 @@ from hab_simulator.asks import Bill
 
 _DOUBLES_SHOWN = 20
 _IDENTITY_BYTES = 16
+BATCH_COUNTS = (
+    *("created", "completed", "failed", "expired", "cancelled"),
+    *("lines_received", "lines_billed", "lines_failed", "lines_undone", "lines_missing"),
+)
 
 
 class Outcome(StrEnum):
@@ -64,27 +69,6 @@ class Counts:
         self.output_tokens += bill.usage.output
         self.reasoning_tokens += bill.usage.reasoning
         self.nanousd += bill.nanousd
-
-
-@dataclass(slots=True)
-class BatchCounts:
-    """Counters of one account's batches, without those somebody else made.
-
-    `created` counts them when they are made, the rest when they have ended; a batch that failed as a whole has
-    received no line, any other line was billed, failed, was left undone, or went missing.
-    """
-
-    created: int = 0
-    completed: int = 0
-    failed: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    lines_received: int = 0
-    lines_billed: int = 0
-    lines_failed: int = 0
-    lines_undone: int = 0
-    lines_missing: int = 0
-    nanousd: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +136,6 @@ class Meter:
     _models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
     _charged: Counter[bytes] = field(default_factory=Counter)
     _doubles: dict[bytes, tuple[str, str]] = field(default_factory=dict)
-    _batches: defaultdict[str, BatchCounts] = field(default_factory=lambda: defaultdict(BatchCounts))
     _batch_models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
 
     def enter(self) -> None:
@@ -169,17 +152,11 @@ class Meter:
         if bill is not None:
             self._note(call.label, call.account, call.path)
 
-    def batch(self, account: str) -> BatchCounts:
-        return self._batches[account]
-
     def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:
         """Count a line of a batch that is charged."""
         counts = self._batch_models[account, model]
         counts.received += 1
         counts.charge(bill)
-        total = self.batch(account)
-        total.lines_billed += 1
-        total.nanousd += bill.nanousd
         self._note(label, account, path)
 
     def _note(self, label: bytes, account: str, path: str) -> None:
@@ -187,8 +164,8 @@ class Meter:
         if self._charged[label] == 2:
             self._doubles[label] = account, path
 
-    def reading(self) -> dict[str, Any]:
-        """Wire JSON of `GET /_meter`."""
+    def reading(self, batches: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        """Wire JSON of `GET /_meter`; `batches` are the counters of each account's batches."""
         total: Counter[str] = Counter(asdict(Counts()))
         for counts in self._models.values():
             total.update(asdict(counts))
@@ -213,19 +190,23 @@ class Meter:
                 {"account": account, "model": model, **asdict(counts)}
                 for (account, model), counts in sorted(self._models.items())
             ],
-            "batch": self._batch_reading(),
+            "batch": self._batch_reading(batches),
         }
 
-    def _batch_reading(self) -> dict[str, Any]:
-        total: Counter[str] = Counter(asdict(BatchCounts()))
-        for counts in self._batches.values():
-            total.update(asdict(counts))
+    def _batch_reading(self, batches: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        total: Counter[str] = Counter(dict.fromkeys(BATCH_COUNTS, 0))
+        paid: Counter[str] = Counter()
+        for counts in batches.values():
+            total.update(counts)
+        for (account, _), charged in self._batch_models.items():
+            paid[account] += charged.nanousd
         return {
             **total,
-            "accounts": [{"account": name, **asdict(counts)} for name, counts in sorted(self._batches.items())],
+            "nanousd": paid.total(),
+            "accounts": [{"account": name, **own, "nanousd": paid[name]} for name, own in sorted(batches.items())],
             "models": [
-                {"account": account, "model": model, **_charges(counts)}
-                for (account, model), counts in sorted(self._batch_models.items())
+                {"account": account, "model": model, **_charges(charged)}
+                for (account, model), charged in sorted(self._batch_models.items())
             ],
         }
 

@@ -270,13 +270,11 @@ def _view(job: Job) -> dict[str, Any]:
     view["done"] = True
     if job.problems:
         view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
-    elif job.state is BatchState.COMPLETED and job.withholds_results:
-        pass
-    elif job.state is BatchState.COMPLETED:
+    elif job.state is not BatchState.COMPLETED:
+        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
+    elif not job.withholds_results:
         metadata["output"] = _output(job, embeds)
         view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
-    else:
-        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
     return view
 
 

@@ -10,7 +10,6 @@ simulator writes is known to it too, even after a restart.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -321,27 +320,3 @@ def query_mark(dimension: str, nonce: int) -> str:
 def without_markers(text: str) -> str:
     """Return a text of the simulator as a reader who must not know what is planted may see it."""
     return re.sub(_QUERY, "", _MARKER.sub("", text)).strip()
-
-
-class AnsweredPrompts:
-    """Every known prompt a subject was seen to answer, each counted once."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], dict[bytes, Sighting]] = {}
-
-    def add(self, sighting: Sighting) -> None:
-        self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
-
-    def reading(self) -> list[Mapping[str, object]]:
-        """Wire JSON of `GET /_truth`: the mean score in 0..1 is numerator / denominator, exactly."""
-        return [
-            {
-                "subject": subject,
-                "dimension": dimension,
-                "n": len(seen),
-                "numerator": sum(one.score for one in seen.values()),
-                "denominator": TOP * len(seen),
-                "issues": dict(sorted(Counter("".join(one.letters for one in seen.values())).items())),
-            }
-            for (subject, dimension), seen in sorted(self._seen.items())
-        ]

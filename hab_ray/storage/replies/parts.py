@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.records import in_one, is_part, read_table, whole_file
+from hab_ray.storage.replies.records import in_one, is_part, read_table, to_parquet, whole_file
 
 GROUP_BYTES = 1 << 20
 FOOTER_BYTES = 1 << 16
@@ -31,10 +31,8 @@ KEPT_BYTES = 1 << 26
 
 def part_of(table: pa.Table) -> bytes:
     """Encode a table as a part, in row groups of about `GROUP_BYTES`; no statistics keep the footer short."""
-    sink = pa.BufferOutputStream()
     rows = max(1, table.num_rows * GROUP_BYTES // max(1, table.nbytes))
-    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_statistics=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return to_parquet(table, row_group_size=rows, write_statistics=False)
 
 
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
