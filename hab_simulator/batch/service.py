@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from hab_simulator.batch.jobs import BatchProblem, BatchState, Job, Order
 from hab_simulator.batch.life import Life
 from hab_simulator.batch.settings import BatchSettings
 from hab_simulator.batch.spool import Entry, Lines
-from hab_simulator.meter import BATCH_COUNTS
+from hab_simulator.meter import BATCH_COUNTS, counters
 from hab_simulator.profile import Profile
 from hab_simulator.truth.answers import Mind
 from hab_simulator.truth.draws import number
@@ -77,11 +77,15 @@ class BatchService:
         os.link(order.source, job.folder / "input")
         lost = struck.find(LostCreate)
         job.hidden_until = job.created + lost.hidden_s if lost else 0.0
-        self._begin(self._live(job, dialect))
+        begun = [job]
         if struck.find(Foreign):
             other = self._add(replace(order, tag=None), Struck())
             other.foreign, other.rows = True, len(Lines(order.source))
-            self._begin(self._live(other, dialect))
+            begun.append(other)
+        for each in begun:
+            task = asyncio.get_running_loop().create_task(self._live(each, dialect))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return job
 
     def find(self, account: str, name: str) -> Job | None:
@@ -118,7 +122,7 @@ class BatchService:
         """
         found: dict[str, Counter[str]] = {}
         for job in (job for job in self._jobs.values() if not job.foreign):
-            tally, own = job.tally, found.setdefault(job.account, Counter(dict.fromkeys(BATCH_COUNTS, 0)))
+            tally, own = job.tally, found.setdefault(job.account, counters(BATCH_COUNTS))
             own.update(created=1, lines_billed=tally.succeeded)
             if job.state.ended:
                 received = tally.succeeded + tally.failed + tally.undone + tally.missing
@@ -160,8 +164,3 @@ class BatchService:
             if path is not None:
                 now = self.clock.now()
                 self.files.add(StoredFile(name, job.account, f"{name}.jsonl", "batch_output", now, path, job.id))
-
-    def _begin(self, life: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(life)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
