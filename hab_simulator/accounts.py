@@ -113,6 +113,7 @@ class SimulatedPrice(Settings):
         return int(micro * _NANO_PER_MILLIONTH + _HALF)
 
     def times(self, share: Decimal) -> SimulatedPrice:
+        """This share of every price."""
         return SimulatedPrice(**{name: price * share for name, price in self.model_dump(exclude_none=True).items()})
 
 

@@ -58,6 +58,7 @@ class Heard:
     _broken: Counter[bytes] = field(default_factory=Counter)
 
     def manner(self, ask: ChatAsk) -> int:
+        """The number of a request's manner."""
         schema = "" if ask.schema is None else json.dumps(ask.schema, ensure_ascii=False)
         manner = Manner(ask.name, ask.system, ask.limit, ask.temperature, ask.top_p, ask.effort, schema)
         return self._manners.setdefault(manner, len(self._manners))

@@ -39,6 +39,7 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
+        """Whether the request passes."""
         return self.wait_s == 0
 
 

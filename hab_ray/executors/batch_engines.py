@@ -51,6 +51,7 @@ class BatchEngines:
 
     @property
     def providers(self) -> Collection[str]:
+        """The providers that have an engine."""
         return self._engines.keys()
 
     def held(self, provider: str, keys: Sequence[str]) -> set[str]:

@@ -93,6 +93,7 @@ class Pending:
         self._folder.move(f"{self.folder_of(order)}{view}", view)
 
     def discard(self, order: int) -> None:
+        """Remove all files of an order."""
         self._folder.clear(self.folder_of(order))
 
     def remove(self, spool: Spool) -> None:
@@ -147,6 +148,7 @@ class Pending:
         return self._column(spool, KEY)
 
     def row_ids(self, spool: Spool) -> list[str]:
+        """Return the ids of a spool's rows."""
         return self._column(spool, ROW_ID)
 
     def _column(self, spool: Spool, name: str) -> list[str]:

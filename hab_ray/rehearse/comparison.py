@@ -69,6 +69,7 @@ class Comparison:
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
+        """Scores that were not recovered."""
         return tuple(cell for cell in (*self.cells, *self.overall) if not cell.recovered)
 
     @property

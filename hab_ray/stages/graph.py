@@ -27,6 +27,7 @@ class Shard:
 
     @property
     def part(self) -> Part:
+        """The part of the stage that this shard works on."""
         return Part(self.name, self.dimension, self.subject)
 
     @property

@@ -66,6 +66,7 @@ class RunFolder:
         return any(self.folder.list(part) for part in ("log", *VIEWS))
 
     def has(self, name: str) -> bool:
+        """Return whether the run has this view."""
         return self.folder.exists(name)
 
     def count(self, name: str) -> int | None:

@@ -58,6 +58,7 @@ class LineTally:
     reasoning_tokens: int = 0
 
     def charge(self, usage: Usage) -> None:
+        """Add the tokens of a line."""
         self.input_tokens += usage.input
         self.cached_tokens += usage.cached
         self.output_tokens += usage.output
@@ -121,6 +122,7 @@ class Job:
 
     @property
     def output_id(self) -> str:
+        """The id of the file of results."""
         return f"batch-{self.id}-output"
 
     @property
@@ -140,6 +142,7 @@ class Job:
 
     @property
     def ended_at(self) -> float | None:
+        """When it ended, if it did."""
         return self.times[self.state] if self.state.ended else None
 
     @property

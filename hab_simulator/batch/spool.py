@@ -47,6 +47,7 @@ class Entry(NamedTuple):
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Entry:
+        """The entry of these bytes."""
         handle, line, times, label, path, model, charge, meant = pickle.loads(packed)
         bill = None if charge is None else Bill(Usage(*charge[0]), charge[1])
         return cls(handle, line, times, label, path, model, bill, None if meant is None else _exchange(*meant))

@@ -155,6 +155,7 @@ class Mind:
         )
 
     def reported_name(self, ask: Ask) -> str:
+        """The model named in the reply."""
         model = ask.model
         if model.reports_as is None:
             return ask.name

@@ -87,6 +87,7 @@ class Judging:
         self._given.setdefault(mark, {}).setdefault(digest, set()).add((len(shown), _digest(shown)))
 
     def note_missing(self, judge: str, dimension: str, what: str) -> None:
+        """Count a request that lacks something."""
         self._missed[judge, dimension, what] += 1
 
     def lacks(self, marks: Sequence[Marked], transcript: str) -> str | None:

@@ -120,10 +120,12 @@ class Wording:
     is_literal: ClassVar[bool] = False
 
     def fill_system(self, values: Mapping[str, Any]) -> str:
+        """Render the system message."""
         names = _SYSTEM_NAMES.union(self.choices)
         return self._filled("system", self.system, names, {**self.choices, **values})
 
     def fill_user(self, values: Mapping[str, Any]) -> str:
+        """Render the user message."""
         return self._filled("user", self.user, _USER_NAMES[self.stage], values)
 
     def fill_again(self, problem: str) -> str | None:

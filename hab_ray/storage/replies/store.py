@@ -251,6 +251,7 @@ class Store:
         return {key: cost for costs in found for key, cost in costs.items()}
 
     def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
+        """Return the permanent failures of these keys as of the last refresh."""
         found = self._index(RecordKind.FAILURES, model).read(keys)
         return {key: outcome for key, outcome in found.items() if isinstance(outcome, Failure)}
 

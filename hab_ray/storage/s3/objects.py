@@ -72,6 +72,7 @@ class Objects:
             token = {"ContinuationToken": answer["NextContinuationToken"]}
 
     def head(self, name: str) -> ObjectEntry:
+        """Return the entry of an object."""
         with self._reading(name):
             answer = self._requests.send("head_object", Key=self._root + name)
         return ObjectEntry.of(answer["ETag"], answer["ContentLength"])

@@ -43,6 +43,7 @@ class Requests:
 
     @property
     def endpoint(self) -> str:
+        """The address of the service."""
         return self._connection.endpoint
 
     def send(self, operation: str, longest_s: float = inf, **parameters: Any) -> dict[str, Any]:
