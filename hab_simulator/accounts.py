@@ -13,7 +13,7 @@ from random import Random
 from typing import Annotated
 
 import yaml
-from pydantic import AfterValidator, Field, PrivateAttr, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from hab_simulator.batch.settings import BatchSettings
 from hab_simulator.latency import Latency
@@ -195,17 +195,11 @@ class SimulatedAccount(Settings):
     batch_queue_rows: int | None = Field(default=None, gt=0)
     batch_jobs: int | None = Field(default=None, gt=0)
     batch_api: bool = True
-    _fitting: dict[str, SimulatedModel | None] = PrivateAttr(default_factory=dict)
 
     def model(self, name: str) -> SimulatedModel | None:
         """The model of this name, or None where the account has none."""
-        exact = self.models.get(name)
-        if exact is not None:
-            return exact
-        if name not in self._fitting:
-            fitting = (spec for pattern, spec in self.models.items() if fnmatchcase(name, pattern))
-            self._fitting[name] = next(fitting, None)
-        return self._fitting[name]
+        fitting = (spec for pattern, spec in self.models.items() if fnmatchcase(name, pattern))
+        return self.models.get(name) or next(fitting, None)
 
     def at_batch_prices(self, share: Decimal) -> SimulatedAccount:
         """The same with each model's batch price, or this share of its price online."""
@@ -213,9 +207,7 @@ class SimulatedAccount(Settings):
             name: model.model_copy(update={"price": model.batch_price or model.price.times(share)})
             for name, model in self.models.items()
         }
-        changed = self.model_copy(update={"models": models})
-        changed._fitting = {}
-        return changed
+        return self.model_copy(update={"models": models})
 
     def listed(self) -> dict[str, SimulatedModel]:
         """The models that have a plain name."""

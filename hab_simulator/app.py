@@ -46,7 +46,7 @@ class Server:
         if request.method == "GET" and place.path == "models":
             refusal = self._key_refusal(place, request)
             return response(refusal or place.vendor.models(self._state.profile.account(place.account)))
-        batches = played.handler(place.path)
+        batches = played.batches if played.is_about_batches(place.path) else None
         if batches is not None and not self._state.profile.account(place.account).batch_api:
             return json_response({"error": {"message": "Not Found"}}, 404)
         if batches is not None:

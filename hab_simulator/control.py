@@ -41,8 +41,8 @@ async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Respons
 
 
 _SHOWN: Mapping[str, Callable[[SimulatorState], Any]] = {
-    "/_meter": lambda state: state.meter.reading(),
-    "/_truth": lambda state: state.answered.reading(),
+    "/_meter": lambda state: state.meter.reading(state.batches.counts()),
+    "/_truth": lambda state: state.mind.truth.heard.means(),
     "/_truth/answers": lambda state: state.mind.truth.heard.answers(),
     "/_truth/verdicts": lambda state: state.mind.truth.heard.verdicts(),
     "/_truth/manners": lambda state: state.mind.truth.heard.manners(),

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from hab_simulator.asks import ChatAsk, MeantReply
-from hab_simulator.truth.judging import normal
+from hab_simulator.asks import ChatAsk, MeantReply, Sighting
+from hab_simulator.truth.judging import TOP, normal
 
 _MARKED = re.compile(r"<<<(\w+) (\S+)>>>\n(.*?)\n<<<END \1 \2>>>", re.DOTALL)
 
@@ -78,6 +78,27 @@ class Heard:
     def manners(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/manners`, in the order of their numbers."""
         return [manner._asdict() for manner in self._manners]
+
+    def means(self) -> list[Mapping[str, Any]]:
+        """Wire JSON of `GET /_truth`, over the known prompts that a subject answered, each counted once.
+
+        The mean score in 0..1 is numerator / denominator, exactly.
+        """
+        answered: dict[tuple[str, str], dict[bytes, Sighting]] = {}
+        for exchange in self._exchanges:
+            if (seen := exchange.sighting) is not None:
+                answered.setdefault((seen.subject, seen.dimension), {})[seen.prompt] = seen
+        return [
+            {
+                "subject": subject,
+                "dimension": dimension,
+                "n": len(by_prompt),
+                "numerator": sum(one.score for one in by_prompt.values()),
+                "denominator": TOP * len(by_prompt),
+                "issues": dict(sorted(Counter("".join(one.letters for one in by_prompt.values())).items())),
+            }
+            for (subject, dimension), by_prompt in sorted(answered.items())
+        ]
 
     def answers(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/answers`: what each answer shows, by the sha256 (hex) of its prompt."""

@@ -117,9 +117,6 @@ class FaultPlan:
 
     def strike(self, account: str, model: str, path: str, label: bytes, attempt: int) -> Fault | None:
         """The first rule that touches this call and whose draw comes up."""
-        for index, rule in enumerate(self.rules):
-            if rule.touches(account, model, path, attempt) and (
-                unit(self.seed, "fault", index, label, attempt) < rule.probability
-            ):
-                return rule
-        return None
+        touching = ((at, rule) for at, rule in enumerate(self.rules) if rule.touches(account, model, path, attempt))
+        drawn = (rule for at, rule in touching if unit(self.seed, "fault", at, label, attempt) < rule.probability)
+        return next(drawn, None)

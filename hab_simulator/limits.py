@@ -49,10 +49,6 @@ class _Bucket:
     left: float
     at: float
 
-    def refill(self, now: float) -> None:
-        self.left = min(float(self.limit), self.left + (now - self.at) * self.limit / _MINUTE_S)
-        self.at = now
-
     def wait_s(self, amount: int) -> float:
         if amount > self.limit:
             return inf
@@ -91,5 +87,6 @@ class RateLimits:
 
     def _bucket(self, key: tuple[str, str, str], limit: int, now: float) -> _Bucket:
         bucket = self._buckets.setdefault(key, _Bucket(limit, float(limit), now))
-        bucket.refill(now)
+        bucket.left = min(float(limit), bucket.left + (now - bucket.at) * limit / _MINUTE_S)
+        bucket.at = now
         return bucket

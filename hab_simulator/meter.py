@@ -6,8 +6,9 @@ so that a body charged twice shows wherever it was charged.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -16,6 +17,20 @@ from hab_simulator.asks import Bill
 
 _DOUBLES_SHOWN = 20
 _IDENTITY_BYTES = 16
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+# Of a model: `received` = billed + refused + faulted; `lost_after_billing` is the part of billed whose reply never
+# arrived whole, `lost_nanousd` what that cost.
+_COUNTS = ("received", "billed", "refused", "faulted", "lost_after_billing", "lost_nanousd", *_TOKENS, "nanousd")
+_LINE_COUNTS = ("billed", "lost_nanousd", *_TOKENS, "nanousd")
+BATCH_COUNTS = (
+    *("created", "completed", "failed", "expired", "cancelled"),
+    *("lines_received", "lines_billed", "lines_failed", "lines_undone", "lines_missing"),
+)
+
+
+def counters(names: tuple[str, ...]) -> Counter[str]:
+    """Counters of these names, all 0."""
+    return Counter(dict.fromkeys(names, 0))
 
 
 class Outcome(StrEnum):
@@ -25,66 +40,6 @@ class Outcome(StrEnum):
     LOST = "lost"
     REFUSED = "refused"
     FAULTED = "faulted"
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counters of one model: `received` = billed + refused + faulted.
-
-    `lost_after_billing` is the part of billed whose reply never arrived whole, `lost_nanousd` what that cost.
-    """
-
-    received: int = 0
-    billed: int = 0
-    refused: int = 0
-    faulted: int = 0
-    lost_after_billing: int = 0
-    lost_nanousd: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    nanousd: int = 0
-
-    def add(self, outcome: Outcome, bill: Bill | None) -> None:
-        self.received += 1
-        self.refused += outcome is Outcome.REFUSED
-        self.faulted += outcome is Outcome.FAULTED
-        if bill is None:
-            return
-        if outcome is Outcome.LOST:
-            self.lost_after_billing += 1
-            self.lost_nanousd += bill.nanousd
-        self.charge(bill)
-
-    def charge(self, bill: Bill) -> None:
-        self.billed += 1
-        self.input_tokens += bill.usage.input
-        self.cached_tokens += bill.usage.cached
-        self.output_tokens += bill.usage.output
-        self.reasoning_tokens += bill.usage.reasoning
-        self.nanousd += bill.nanousd
-
-
-@dataclass(slots=True)
-class BatchCounts:
-    """Counters of one account's batches, without those somebody else made.
-
-    `created` counts them when they are made, the rest when they have ended; a batch that failed as a whole has
-    received no line, any other line was billed, failed, was left undone, or went missing.
-    """
-
-    created: int = 0
-    completed: int = 0
-    failed: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    lines_received: int = 0
-    lines_billed: int = 0
-    lines_failed: int = 0
-    lines_undone: int = 0
-    lines_missing: int = 0
-    nanousd: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +104,10 @@ class Meter:
     unread: int = 0
     calls: list[CallRecord] = field(default_factory=list)
     requests: list[ReceivedRequest] = field(default_factory=list)
-    _models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
+    _models: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
     _doubles: dict[bytes, tuple[str, str]] = field(default_factory=dict)
-    _batches: defaultdict[str, BatchCounts] = field(default_factory=lambda: defaultdict(BatchCounts))
-    _batch_models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
+    _batch_models: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
 
     def enter(self) -> None:
         self.in_flight += 1
@@ -165,22 +119,17 @@ class Meter:
     def record(self, call: CallRecord, bill: Bill | None) -> None:
         """Count a request whose fate is decided; its number is its place in `calls`, from 1."""
         self.calls.append(call)
-        self._models[call.account, call.model].add(call.outcome, bill)
+        counts = self._models.setdefault((call.account, call.model), counters(_COUNTS))
+        counts.update(received=1, refused=call.outcome is Outcome.REFUSED, faulted=call.outcome is Outcome.FAULTED)
         if bill is not None:
+            _charge(counts, bill)
             self._note(call.label, call.account, call.path)
-
-    def batch(self, account: str) -> BatchCounts:
-        """The counters of an account's batches."""
-        return self._batches[account]
+            if call.outcome is Outcome.LOST:
+                counts.update(lost_after_billing=1, lost_nanousd=bill.nanousd)
 
     def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:
         """Count a line of a batch that is charged."""
-        counts = self._batch_models[account, model]
-        counts.received += 1
-        counts.charge(bill)
-        total = self.batch(account)
-        total.lines_billed += 1
-        total.nanousd += bill.nanousd
+        _charge(self._batch_models.setdefault((account, model), counters(_LINE_COUNTS)), bill)
         self._note(label, account, path)
 
     def _note(self, label: bytes, account: str, path: str) -> None:
@@ -188,11 +137,11 @@ class Meter:
         if self._charged[label] == 2:
             self._doubles[label] = account, path
 
-    def reading(self) -> dict[str, Any]:
-        """Wire JSON of `GET /_meter`."""
-        total: Counter[str] = Counter(asdict(Counts()))
+    def reading(self, batches: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        """Wire JSON of `GET /_meter`; `batches` are the counters of each account's batches."""
+        total = counters(_COUNTS)
         for counts in self._models.values():
-            total.update(asdict(counts))
+            total.update(counts)
         return {
             **total,
             "in_flight": self.in_flight,
@@ -211,27 +160,31 @@ class Meter:
                 ],
             },
             "models": [
-                {"account": account, "model": model, **asdict(counts)}
+                {"account": account, "model": model, **counts}
                 for (account, model), counts in sorted(self._models.items())
             ],
-            "batch": self._batch_reading(),
+            "batch": self._batch_reading(batches),
         }
 
-    def _batch_reading(self) -> dict[str, Any]:
-        total: Counter[str] = Counter(asdict(BatchCounts()))
-        for counts in self._batches.values():
-            total.update(asdict(counts))
+    def _batch_reading(self, batches: Mapping[str, Counter[str]]) -> dict[str, Any]:
+        total = counters(BATCH_COUNTS)
+        paid: Counter[str] = Counter()
+        for counts in batches.values():
+            total.update(counts)
+        for (account, _), charged in self._batch_models.items():
+            paid[account] += charged["nanousd"]
         return {
             **total,
-            "accounts": [{"account": name, **asdict(counts)} for name, counts in sorted(self._batches.items())],
+            "nanousd": paid.total(),
+            "accounts": [{"account": name, **own, "nanousd": paid[name]} for name, own in sorted(batches.items())],
             "models": [
-                {"account": account, "model": model, **_charges(counts)}
-                for (account, model), counts in sorted(self._batch_models.items())
+                {"account": account, "model": model, **charged}
+                for (account, model), charged in sorted(self._batch_models.items())
             ],
         }
 
 
-def _charges(counts: Counts) -> dict[str, int]:
-    """The counters that a batch's lines have too."""
-    names = ("_tokens", "nanousd")
-    return {name: count for name, count in asdict(counts).items() if name == "billed" or name.endswith(names)}
+def _charge(counts: Counter[str], bill: Bill) -> None:
+    used = bill.usage
+    counts.update(billed=1, input_tokens=used.input, cached_tokens=used.cached, nanousd=bill.nanousd)
+    counts.update(output_tokens=used.output, reasoning_tokens=used.reasoning)

@@ -38,10 +38,6 @@ class SimulatedVendor:
     ways: tuple[str, ...] = ()
     is_keyless: Callable[[str, Mapping[str, str]], bool] = lambda path, query: False
 
-    def handler(self, path: str) -> Handler | None:
-        """What answers a request about files or batches; None if it is about neither."""
-        return self.batches if self.is_about_batches(path) else None
-
     def below_version(self, parts: list[str]) -> list[str] | None:
         """The path below the API version; None where the path names no version."""
         match parts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,12 +33,6 @@ _MULTIPART = re.compile(r"^content-[\w-]+: .*\r?$", re.I | re.M)
 _NOT_SENT = {"content-length", "content-encoding", "transfer-encoding", "connection", "date", "server", "keep-alive"}
 _UPLOAD_URL = "x-goog-upload-url"
 _MAX_SHOWN = 200
-
-
-class _Head(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    format: str
 
 
 class Recorded(BaseModel):
@@ -77,10 +71,10 @@ def parse_recording(text: str) -> list[Recorded]:
     """
     lines = [line for line in text.split("\n") if line.strip()]
     try:
-        head = _Head.model_validate_json(lines[0]) if lines else None
-    except ValidationError:
+        head = json.loads(lines[0])["format"] if lines else None
+    except (ValueError, LookupError, TypeError, RecursionError):
         head = None
-    if head is None or head.format != FORMAT:
+    if head != FORMAT:
         raise RecordingUnusable(f"it is no file of exchanges (its first line must say format {FORMAT})")
     found = []
     for number, line in enumerate(lines[1:], start=2):
@@ -130,8 +124,9 @@ class Replay:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = (await request.content.read()).decode("utf-8", "replace")  # `read()` refuses more than 1 MiB
+        back = {new: old for old, new in self._names.items()}
         for account, path in self._below(request.path_qs):
-            place = self._places.get((account, request.method, self._recorded_name(_known(path))))
+            place = self._places.get((account, request.method, _renamed(_known(path), back)))
             exchange = place.next(body) if place else None
             if exchange is not None:
                 self._names |= _pairs(exchange.request, body)
@@ -148,10 +143,6 @@ class Replay:
                 yield account, below
                 yield account, below.removeprefix("v1/")
 
-    def _recorded_name(self, path: str) -> str:
-        back = {new: old for old, new in self._names.items()}
-        return _MADE_ANEW.sub(lambda found: back.get(found[0], found[0]), path)
-
     def _answer(self, exchange: Recorded, account: str, request: web.BaseRequest) -> web.StreamResponse:
         if exchange.status is None:
             if request.transport is not None:
@@ -160,10 +151,11 @@ class Replay:
         headers = {name: value for name, value in exchange.headers.items() if name.lower() not in _NOT_SENT}
         if _UPLOAD_URL in headers:
             headers[_UPLOAD_URL] = f"http://{request.host}/{account}/{headers[_UPLOAD_URL]}"
-        return web.Response(status=exchange.status, body=self._renamed(exchange.body).encode(), headers=headers)
+        return web.Response(status=exchange.status, body=_renamed(exchange.body, self._names).encode(), headers=headers)
 
-    def _renamed(self, text: str) -> str:
-        return _MADE_ANEW.sub(lambda found: self._names.get(found[0], found[0]), text)
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _MADE_ANEW.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def canonical(body: str) -> str:

@@ -41,7 +41,7 @@ def response(answer: WireAnswer) -> web.Response:
 
 
 def json_response(body: object, status: int = 200) -> web.Response:
-    """An answer of the simulator's own controls."""
+    """A whole answer of JSON."""
     return response(WireAnswer(status, compact(body)))
 
 
@@ -64,11 +64,9 @@ async def send(request: web.BaseRequest, answer: WireAnswer, fault: Fault | None
 
 def send_reset(request: web.BaseRequest) -> web.Response:
     """End the connection with RST instead of FIN, and an answer that goes nowhere."""
-    transport = request.transport
-    sock = transport.get_extra_info("socket") if transport else None
-    if sock is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
-    if transport is not None:
+    if transport := request.transport:
+        if sock := transport.get_extra_info("socket"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
         transport.abort()
     return web.Response()
 

@@ -18,7 +18,7 @@ from hab_simulator.limits import RateLimits
 from hab_simulator.meter import Meter
 from hab_simulator.profile import Profile
 from hab_simulator.truth.answers import Mind
-from hab_simulator.truth.planted import AnsweredPrompts, Truth
+from hab_simulator.truth.planted import Truth
 
 
 class SimulatorState:
@@ -30,15 +30,12 @@ class SimulatorState:
         seed = profile.seed
         self.meter = Meter()
         self.plan = FaultPlan(seed, profile.faults)
-        self.mind = Mind(seed, Truth.of(seed, profile.planted))
-        self.answered = AnsweredPrompts()
+        self.mind = Mind(seed, Truth(seed, profile.planted))
         self.limiter = RateLimits(clock, lambda: datetime.now(UTC))
         self._billed: Counter[str] = Counter()
-        vendor_clock = VendorClock.start(datetime.now(UTC).timestamp(), profile.speed, clock)
+        vendor_clock = VendorClock(datetime.now(UTC).timestamp(), profile.speed, clock)
         folder = Path(self._folder.name) / "batches"
-        self.batches = BatchService(
-            profile, self.mind, vendor_clock, folder, self.meter, self._charge_line, self.exhausted
-        )
+        self.batches = BatchService(profile, self.mind, vendor_clock, folder, self._charge_line, self.exhausted)
 
     def close(self) -> None:
         """End the batches and delete what is on disk."""
@@ -57,8 +54,6 @@ class SimulatorState:
     def hear(self, exchange: MeantReply | None) -> None:
         if exchange is not None:
             self.mind.truth.heard.add(exchange)
-            if exchange.sighting is not None:
-                self.answered.add(exchange.sighting)
 
     def _charge_line(self, job: Job, entry: Entry) -> None:
         """Count a line of a batch that was done, charged and delivered."""

@@ -11,7 +11,6 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.catalog.addresses import LOOPBACK
-from hab_ray.catalog.models import Limits
 from hab_ray.cluster.lanes import LANE_ACTOR, STREAMS, LaneSetup
 from hab_ray.cluster.limits import account
 from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
@@ -47,7 +46,11 @@ class Placement:
             return 1
         if setup.entry.lanes:
             return setup.entry.lanes
-        needed = ceil(sum(map(_calls_per_s, setup.limits.values())) / LANE_CALLS_PER_S)
+        calls_per_s = sum(
+            min(limits.concurrent / _TYPICAL_CALL_S, (limits.requests_per_minute or inf) / 60)
+            for limits in setup.limits.values()
+        )
+        needed = ceil(calls_per_s / LANE_CALLS_PER_S)
         return max(1, min(needed, int(self._cpus / LANE_CPUS)))
 
     def start_lane(self, setup: LaneSetup, site: Any) -> Any:
@@ -64,8 +67,3 @@ class Placement:
 
 def _is_served_here(setup: AccountSetup) -> bool:
     return bool(setup.entry.serve) or urlsplit(setup.url).hostname in LOOPBACK
-
-
-def _calls_per_s(limits: Limits) -> float:
-    by_concurrency = limits.concurrent / _TYPICAL_CALL_S
-    return min(by_concurrency, (limits.requests_per_minute or inf) / 60)

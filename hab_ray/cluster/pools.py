@@ -6,7 +6,6 @@ dispatches that it had a share of have ended.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -94,7 +93,6 @@ class Pool:
         self._slots = [self._slot(number, setup) for number in range(size)]
         self._replaced = Counters()
         self._parts: dict[Any, tuple[int, _Slot]] = {}
-        self._orders: Counter[int] = Counter()
         self._ending: dict[Any, _Slot] = {}
         self.is_used = False
 
@@ -112,7 +110,6 @@ class Pool:
         self.is_used = True
         for slot in self._slots:
             self._parts[begin(slot.lane, Share(slot.number, len(self._slots)))] = order, slot
-            self._orders[order] += 1
 
     def poll(self) -> Iterator[Event]:
         """Yield the events since the last call.
@@ -199,9 +196,7 @@ class Pool:
 
     def _end_part(self, ref: Any) -> Iterator[Event]:
         order, _ = self._parts.pop(ref)
-        self._orders[order] -= 1
-        if not self._orders[order]:
-            del self._orders[order]
+        if all(other != order for other, _ in self._parts.values()):
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:

@@ -56,7 +56,10 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
 
     level = logging.INFO if verbose else logging.ERROR
     if not verbose:
-        _hide_server_logs()
+        from ray._private import worker
+
+        # Not the logs of a server that dies: EngineBroke reports it in one line.
+        worker.print_to_stdstream = lambda *_, **__: None
     try:
         with warnings.catch_warnings(), _own_signals(), _start_errors_explained(address):
             warnings.simplefilter("default" if verbose else "ignore")
@@ -143,13 +146,6 @@ def _own_signals() -> Iterator[None]:
         services.ConsolePopen, utils.set_sigterm_handler = popen, set_handler  # type: ignore[misc]
         if threading.current_thread() is threading.main_thread():  # only this thread may set handlers
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ code has replaced Python's
-
-
-def _hide_server_logs() -> None:
-    """Keep Ray from printing its servers' logs when one of them dies: EngineBroke reports it in one line."""
-    from ray._private import worker
-
-    worker.print_to_stdstream = lambda *_, **__: None
 
 
 def check_servers() -> None:

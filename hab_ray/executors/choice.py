@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hab_ray.resources import RAY_JOB
 from hab_ray.work import Work, given_rows, goes_by_batch
-
-if TYPE_CHECKING:
-    from hab_ray.given.responses import GivenResponses
 
 # Ray takes about 20 s and 1.5 GB to start. At 400 calls/s, against 250 in one process (`benchmarks/flow.py`), it makes
 # up for that after about 14,000 calls.
@@ -60,7 +56,9 @@ def calls_by_key(work: Work) -> dict[str, int]:
     """Return the number of calls to each model of an unanswered sweep, by its key in the sweep, without re-asks."""
     sweep, given = work.sweep, given_rows(work)
     candidates = len(work.rubrics) * sweep.generate.candidates if sweep.generate else 0
-    asked = _test_count(work, given) * sweep.samples
+    chosen = len(work.rubrics) * sweep.select.tests if sweep.select else 0
+    tests = sum(map(len, given.tests.values())) if sweep.gives_tests else chosen
+    asked = tests * sweep.samples
     judged = asked * len(sweep.subjects) + sum(map(len, given.responses.values()))
     verdicts = judged * (1 + len(sweep.variants.judges)) + asked * len(sweep.varied_subjects)
     each = {
@@ -71,10 +69,3 @@ def calls_by_key(work: Work) -> dict[str, int]:
         "judges": verdicts * sweep.replicates,
     }
     return {key: each[key.partition(".")[0]] for key, _ in sweep.models_by_key()}
-
-
-def _test_count(work: Work, given: GivenResponses) -> int:
-    sweep = work.sweep
-    if sweep.gives_tests:
-        return sum(map(len, given.tests.values()))
-    return len(work.rubrics) * sweep.select.tests if sweep.select else 0

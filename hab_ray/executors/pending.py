@@ -32,6 +32,7 @@ from hab_ray.executors.cells import Cells, ranks
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.replies.records import to_parquet
 from hab_ray.storage.run import PENDING
 
 INDEX = "index"
@@ -118,7 +119,7 @@ class Pending:
         halves = [[text.head for text in texts], [text.rest for text in texts]]
         table = pa.table([*rows, keys, *halves, [b""] * len(jobs)], schema=SCHEMA)
         if self.sample_seed is not None and model.entry.batch is not None:
-            longest = _longest_line(texts)
+            longest = LINE_BYTES + max((_escaped(text.head) + _escaped(text.rest) for text in texts), default=0)
             spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
             places = pa.array([rank(key) for key in keys], pa.binary())
@@ -163,9 +164,7 @@ class Pending:
 
 
 def _parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
-    return bytes(sink.getvalue())
+    return to_parquet(table, row_group_size=GROUP_ROWS, use_dictionary=[HEAD])
 
 
 def spooled(indices: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
@@ -205,18 +204,11 @@ def sampled_keys(pending: Pending, spools: Sequence[Spool]) -> list[str]:
     return sorted(places, key=places.__getitem__)
 
 
-def _longest_line(texts: Sequence[CallText]) -> int:
-    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII."""
-    return LINE_BYTES + max((_escaped(text.head) + _escaped(text.rest) for text in texts), default=0)
-
-
 def _escaped(text: str) -> int:
-    """Return at least the length of a text in which all characters beyond ASCII are escaped."""
-    return len(text) if text.isascii() else len(text) + 6 * _escapes(text)
-
-
-def _escapes(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore"))
+    """Return at least the length of a text in which all characters beyond ASCII are escaped, as JSON may do."""
+    if text.isascii():
+        return len(text)
+    return len(text) + 6 * (len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore")))
 
 
 def _cap(model: Model, jobs: Sequence[Job], line_bytes: int) -> int:

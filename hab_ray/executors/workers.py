@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Generic, TypeVar
@@ -43,7 +44,6 @@ class _Worker(Generic[Order]):
         self._orders.put(None)
 
     def join(self) -> None:
-        """Wait for the end of the thread, after `close`."""
         if self._thread:
             self._thread.join()
 
@@ -64,7 +64,7 @@ class LocalWorkers:
 
     def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: deque[Event] = deque()
         self._settling = _Worker("settling", site, settle_shard, self._tell)
         self._computing = _Worker("computing", site, compute_rows, self._tell)
 
@@ -75,10 +75,7 @@ class LocalWorkers:
         self._computing.start(order)
 
     def poll(self) -> Sequence[Event]:
-        events: list[Event] = []
-        while not self._events.empty():
-            events.append(self._events.get())
-        return events
+        return [self._events.popleft() for _ in range(len(self._events))]
 
     def stop(self, drain_s: float) -> None:
         """Do nothing: workers send no requests."""
@@ -97,5 +94,5 @@ class LocalWorkers:
         self._computing.join()
 
     def _tell(self, event: Event) -> None:
-        self._events.put(event)
+        self._events.append(event)
         self._wake()

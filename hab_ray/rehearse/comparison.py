@@ -93,7 +93,7 @@ class Comparison:
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
     """Compare a run and its tables with the truth planted in its simulator. Raises as `compare_stored`."""
-    truth = Truth.of(work, client)
+    truth = Truth(work, client)
     stored = compare_stored(work, summary.run, client, truth)
     return replace(
         stored,

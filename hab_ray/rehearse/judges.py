@@ -28,6 +28,11 @@ _Sides = tuple[_Side, _Side]
 Products = tuple[Fraction | float, Fraction | float]
 OfTwo = Callable[[Fraction, Fraction], Fraction]
 _MIN_SPREAD = 1e-9
+# The agreement that Cohen expects from each judge's own rate, and Gwet from the rate that both have in common.
+_BY_CHANCE: Mapping[str, OfTwo] = {
+    "kappa": lambda one, other: one * other + (1 - one) * (1 - other),
+    "ac1": lambda one, other: (one + other) * (1 - (one + other) / 2),
+}
 
 
 def wrong_agreement(reader: RunReader) -> Iterator[str]:
@@ -52,8 +57,8 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
             wanted[dimension, letter, panel, "alpha"] = (_alpha(own, apart=_by_lot),)
             for pair in combinations(run.panel, 2):
                 both = [(own[pair[0]], own[pair[1]]) for own in own if pair[0] in own and pair[1] in own]
-                for statistic, value in (("kappa", _kappa(both)), ("ac1", _ac1(both))):
-                    wanted[dimension, letter, ", ".join(pair), statistic] = (value,)
+                for statistic, by_chance in _BY_CHANCE.items():
+                    wanted[dimension, letter, ", ".join(pair), statistic] = (_beyond_chance(both, by_chance),)
     yield from unequal("agreement", found, wanted)
     for key, row in rows.items():
         if row.low is not None and row.high is not None and row.low > row.high:
@@ -85,16 +90,12 @@ def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[s
     return list(found.values())
 
 
-def _squared(one: Fraction, other: Fraction) -> Fraction:
-    return (one - other) ** 2
-
-
 def _by_lot(one: Fraction, other: Fraction) -> Fraction:
     """Return how probably just one of two judges names an issue, given for each how probably it does."""
     return one * (1 - other) + other * (1 - one)
 
 
-def _alpha(*dimensions: Values, apart: OfTwo = _squared) -> Fraction | None:
+def _alpha(*dimensions: Values, apart: OfTwo = lambda one, other: (one - other) ** 2) -> Fraction | None:
     """Krippendorff's alpha: 1 - how far values are apart within answers / the same of any two of a dimension."""
     terms = [_differences(answers, apart) for answers in dimensions]
     observed, expected = (sum(each, Fraction(0)) for each in zip(*terms, strict=True))
@@ -112,16 +113,6 @@ def _differences(answers: Values, apart: OfTwo) -> tuple[Fraction, Fraction]:
     pairs = (n * (m - (a == b)) * apart(a, b) for a, n in counts.items() for b, m in counts.items())
     expected = sum(pairs, Fraction(0))
     return observed, expected / max(1, len(pooled) - 1)
-
-
-def _kappa(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
-    """Cohen's kappa: agreement beyond that expected from each judge's own rate."""
-    return _beyond_chance(pairs, lambda one, other: one * other + (1 - one) * (1 - other))
-
-
-def _ac1(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
-    """Gwet's AC1: agreement beyond that expected from both judges' common rate."""
-    return _beyond_chance(pairs, lambda one, other: (one + other) * (1 - (one + other) / 2))
 
 
 def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: OfTwo) -> Fraction | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import floor
@@ -47,28 +47,25 @@ class _RatingId(NamedTuple):
 
 @dataclass(frozen=True)
 class PlantedRatings:
-    """The planted scores, and the marks of the same answers by the panel (if complete) and by each judge."""
+    """The planted scores, and the marks of the same answers by each judge and by the panel (if complete)."""
 
     scores: Mapping[_RatingId, int]
-    panel: Mapping[_RatingId, Fraction]
-    judges: Mapping[str, Mapping[_RatingId, Fraction]] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[_RatingId, Fraction]]
 
 
 def plant(work: Work, truth: Truth, crowd: People, seed: int) -> PlantedRatings:
     """Draw the ratings: who rates which answer, and the score."""
     scores: dict[_RatingId, int] = {}
-    panel: dict[_RatingId, Fraction] = {}
-    judges: dict[str, dict[_RatingId, Fraction]] = {judge: {} for judge in truth.panel}
+    seats = {PANEL: truth.panel, **{judge: (judge,) for judge in truth.panel}}
+    marks: dict[str, dict[_RatingId, Fraction]] = {seat: {} for seat in seats}
     for rated, answer in _candidates(work, truth, crowd):
         draws = Random(f"{seed} {rated}")
         if draws.random() < crowd.share:
             scores[rated] = _rating(truth, answer, crowd.bias, draws.random())
-            if (mark := truth.mark(truth.panel, answer)) is not None:
-                panel[rated] = mark
-            for judge, marks in judges.items():
-                if (mark := truth.mark((judge,), answer)) is not None:
-                    marks[rated] = mark
-    return PlantedRatings(scores, panel, judges)
+            for seat, judges in seats.items():
+                if (mark := truth.mark(judges, answer)) is not None:
+                    marks[seat][rated] = mark
+    return PlantedRatings(scores, marks)
 
 
 def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_RatingId, TrueAnswer]]:
@@ -155,9 +152,10 @@ def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[st
 
     A person with few ratings has no lines of their own there.
     """
-    sides = {**planted.judges, PANEL: planted.panel} if len(planted.judges) > 1 else planted.judges
     steps: dict[tuple[str, ...], list[Fraction]] = defaultdict(list)
-    for judge, marks in sides.items():
+    for judge, marks in planted.marks.items():
+        if judge == PANEL and len(planted.marks) == 2:
+            continue  # a panel of one judge has no lines of its own
         for rated, mark in marks.items():
             step = mark - Fraction(planted.scores[rated], _TOP)
             steps[rated.dimension, judge, "all"].append(step)
@@ -181,9 +179,10 @@ _shown = attrgetter("rated", "failed", "compared", "mean", "mean_answered", "own
 def _figures(planted: PlantedRatings, rated: Sequence[_RatingId]) -> Sequence[float | int | None]:
     """Compute the expected counts and means of a line, in the order of `_shown`."""
     own = {each: Fraction(planted.scores[each], _TOP) for each in rated}
-    both = [each for each in rated if each in planted.panel]
+    panel = planted.marks[PANEL]
+    both = [each for each in rated if each in panel]
     mean = _mean(own.values())
-    of_both, of_panel = _mean(own[each] for each in both), _mean(planted.panel[each] for each in both)
+    of_both, of_panel = _mean(own[each] for each in both), _mean(panel[each] for each in both)
     difference = None if of_both is None or of_panel is None else of_panel - of_both
     return (len(rated), 0, len(both), mean, mean, of_both, of_panel, difference, 0)
 

@@ -130,26 +130,21 @@ def rehearsed(session: Session, options: Options, client: SimulatorClient, play:
     summary = _score(work)
     comparison = compare(work, summary, client)
     if play.trouble.people.raters and end.exit is Exit.COMPLETE:
-        planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
+        planted = plant(work, Truth(work, client), play.trouble.people, play.seed)
         rated = _drive(replace(session, work=with_ratings(work, planted)), announcing, client)
         summary = _score(work)
         comparison = replace(
             compare(work, summary, client), people=compare_people(summary.run, summary, planted, rated.calls)
         )
+    store = Store(open_folder(work.sweep.store))
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
         summary=summary,
         comparison=comparison,
         meter=client.meter(),
-        stored_nanousd=_stored_nanousd(work),
+        stored_nanousd=sum(sum(store.costs(name, list(store.known([name]))).values()) for name in work.models),
     )
-
-
-def _stored_nanousd(work: Work) -> int:
-    """Return the cost of all outcomes in a store, one for each call."""
-    store = Store(open_folder(work.sweep.store))
-    return sum(sum(store.costs(model, list(store.known([model]))).values()) for model in work.models)
 
 
 def _write_given_tests(work: Work) -> None:

@@ -11,7 +11,6 @@ from statistics import mean
 
 from hab_ray.analysis.summary import Summary
 from hab_ray.rehearse.profile import digest
-from hab_ray.rehearse.truth import Truth
 from hab_ray.results import rows_in
 
 _TOP = 10
@@ -22,11 +21,14 @@ Named = Mapping[Answer, Mapping[str, Fraction]]
 
 
 class RunReader:
-    """Reads a run and caches its files: some checks read each subject's answers thousands of times."""
+    """Reads a run and caches its files: some checks read each subject's answers thousands of times.
 
-    def __init__(self, summary: Summary, truth: Truth) -> None:
+    `calls` are those of `Truth`.
+    """
+
+    def __init__(self, summary: Summary, calls: Mapping[str, Mapping[str, str]]) -> None:
         run = summary.run
-        self.summary, self.run, self._truth = summary, run, truth
+        self.summary, self.run, self._slots = summary, run, calls
         self._verdicts = cache(lambda *part: run.verdicts(*part, columns=_OF_VERDICTS))
         self._responses = cache(lambda *part: run.responses(*part, columns=["test_id", "sample", "state", "finish"]))
         self._tests = cache(lambda dimension: list(rows_in(run.tests(dimension, columns=["id", "prompt"]))))
@@ -72,7 +74,7 @@ class RunReader:
 
     def calls(self, dimension: str) -> Mapping[str, str]:
         """Map each test to its generation slot, or to its own id if it was not generated."""
-        slots = self._truth.calls.get(dimension, {})
+        slots = self._slots.get(dimension, {})
         return {id_: slots.get(digest(prompt), id_) for id_, prompt in self._tests(dimension)}
 
     def _left_out(self, subject: str, dimension: str) -> set[Answer]:

@@ -30,7 +30,6 @@ class Sent(NamedTuple):
 
     @classmethod
     def of(cls, manner: Manner) -> Sent:
-        """Return the settings of a received request."""
         return cls(manner.limit, manner.temperature, manner.top_p, manner.effort)
 
     def __str__(self) -> str:
@@ -173,20 +172,25 @@ def _wrong_literal(request: _Request, literal: LiteralJudging, expected: Sent) -
     yield from request.wrong_settings(expected)
 
 
-# The variable of a template that shows a text: users may write prompts without it.
-_VARIABLES = {"the definition": "definition", "the guidance": "guidance", "the brief": "brief"}
+# The variable of a template that shows the texts whose names begin so: users may write prompts without it.
+_VARIABLES = {
+    "the definition": "definition",
+    "the guidance": "guidance",
+    "the brief": "brief",
+    "note": "notes",
+    "issue": "issues",
+    "criterion": "criteria",
+    "": "examples",
+}
 
 
 def _in_template(texts: Iterable[tuple[str, str]], template: str) -> list[tuple[str, str]]:
     """Return the named texts whose variable the template uses."""
 
-    def is_used(text_name: str) -> bool:
-        for start, variable in (("note", "notes"), ("issue", "issues"), ("criterion", "criteria")):
-            if text_name.startswith(start):
-                return variable in template
-        return _VARIABLES.get(text_name, "examples") in template
+    def variable(name: str) -> str:
+        return next(own for start, own in _VARIABLES.items() if name.startswith(start))
 
-    return [(name, text) for name, text in texts if is_used(name)]
+    return [(name, text) for name, text in texts if variable(name) in template]
 
 
 def _of_authors(work: Work, client: SimulatorClient, manners: tuple[Manner, ...]) -> Iterator[str]:

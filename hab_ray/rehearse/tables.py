@@ -49,7 +49,7 @@ _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     """Return up to `_MAX_SHOWN` problems of each table that does not follow from rows and truth."""
-    reader, planted = RunReader(summary, truth), truth.scores()
+    reader, planted = RunReader(summary, truth.calls), truth.scores()
     boards = (_wrong_boards(reader, planted), _wrong_terminal(reader, planted))
     rows = (_wrong_variants(reader), _wrong_bounds(reader))
     claims = (wrong_differences(reader), wrong_issues(reader), wrong_declared(reader, planted))
@@ -108,21 +108,19 @@ def _wrong_terminal(reader: RunReader, planted: Planted) -> Iterator[str]:
 
 def _wrong_variants(reader: RunReader) -> Iterator[str]:
     """Check the means of each base and variant over the same answers."""
-    found = variants(reader.summary)
-    sweep = reader.run.record.sweep
-    panel = reader.run.panel
-    for change in (each for each in found if not each.is_judge):
-        names = (change.base, change.variant)
-        sides = [reader.marks(name, change.dimension, panel) for name in names]
-        yield from _wrong_change(change, [sides], reader.calls(change.dimension))
-    for change in (each for each in found if each.is_judge):
-        pairs = [
-            [reader.marks(subject, change.dimension, [n]) for n in (change.base, change.variant)]
-            for subject in reader.run.subjects
-            if reader.run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
-        ]
-        yield from _wrong_change(change, pairs, reader.calls(change.dimension))
-    named = {change.variant for change in found}
+    found, run = variants(reader.summary), reader.run
+    for change in found:
+        names, dimension = (change.base, change.variant), change.dimension
+        if change.is_judge:
+            pairs = [
+                [reader.marks(subject, dimension, [name]) for name in names]
+                for subject in run.subjects
+                if run.verdicts(change.variant, subject, dimension, columns=["test_id"]).num_rows
+            ]
+        else:
+            pairs = [[reader.marks(name, dimension, run.panel) for name in names]]
+        yield from _wrong_change(change, pairs, reader.calls(dimension))
+    named, sweep = {change.variant for change in found}, run.record.sweep
     varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
     for name in sorted(varied - named):
         yield f"the table of variants lacks {name}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import mean
 from typing import TypeVar
@@ -13,14 +13,13 @@ from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.calls import Finish
 from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
 from hab_ray.rehearse.imported import request_in
-from hab_ray.rehearse.profile import Deductions, deductions_of, digest, marks_of, played_as, wordings_shown
+from hab_ray.rehearse.profile import deductions_of, digest, marks_of, played_as, wordings_shown
 from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
 from hab_ray.rows import Candidate, Response, State
-from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading
+from hab_ray.rubric import LiteralJudging, Reading
 from hab_ray.stages.views import candidates_file
 from hab_ray.work import Work, given_rows, given_tests
 from hab_simulator import (
-    Manner,
     SimulatorClient,
     TrueAnswer,
     TrueVerdict,
@@ -35,6 +34,7 @@ _TOP = 10
 ScoreKey = tuple[str, str, str]
 Asked = tuple[str, str]
 Answers = Mapping[str, Sequence[TrueAnswer]]
+_AllAnswers = dict[tuple[str, str], dict[str, list[TrueAnswer]]]
 _Given = TypeVar("_Given", TrueAnswer, TrueVerdict)
 
 
@@ -50,7 +50,6 @@ class Expected:
     other: int | None = None
 
 
-@dataclass(frozen=True)
 class Truth:
     """The planted truth under the sweep's names: every sample and every replicate separately.
 
@@ -67,73 +66,42 @@ class Truth:
     - `calls` are the generation slots or calls of tests by dimension and the prompt's digest.
     """
 
-    deductions: Deductions
-    plays: Mapping[str, str]
-    models: Mapping[str, str]
-    samples: int
-    answers: Mapping[tuple[str, str], Answers]
-    verdicts: Mapping[tuple[str, str, int], Sequence[TrueVerdict]]
-    replicates: int = 1
-    varied_subjects: Collection[str] = ()
-    varied_judges: Collection[str] = ()
-    wordings: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    words: Mapping[tuple[str, str], Mapping[str, Asked]] = field(default_factory=dict)
-    subject_settings: Mapping[str, Sent] = field(default_factory=dict)
-    judge_settings: Mapping[str, Sent] = field(default_factory=dict)
-    manners: Sequence[Manner] = ()
-    marks: Mapping[str, str] = field(default_factory=dict)
-    given: Mapping[tuple[str, str], Sequence[Response]] = field(default_factory=dict)
-    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    uncounted: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    literals: Mapping[tuple[str, str], LiteralPrompts] = field(default_factory=dict)
-    calls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    _requests: dict[tuple[str, LiteralJudging], str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, work: Work, client: SimulatorClient) -> Truth:
-        """Return the truth of the simulator's answers and verdicts."""
+    def __init__(self, work: Work, client: SimulatorClient) -> None:
         sweep = work.sweep
-        answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
+        judges = (*sweep.judges, *sweep.varied_judges)
+        self.given = given_rows(work).responses if sweep.responses is not None else {}
+        given_answers, self.texts, self.uncounted = _given_answers(work, self.given)
+        answers: _AllAnswers = {}
         for answer in client.answers():
             by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
             by_prompt.setdefault(answer.prompt, []).append(answer)
-        given = given_rows(work).responses if sweep.responses is not None else {}
-        found = _GivenAnswers.of(work, given)
-        answers |= found.answers
-        verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
+        self.answers = answers | given_answers
+        self.verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
         for verdict in client.verdicts():
-            verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
-        return cls(
-            deductions=deductions_of(work),
-            plays={**played_as(work), **{subject: subject for subject, _ in given}},
-            models={judge.name: work.models[judge.model].entry.wire for judge in (*sweep.judges, *sweep.varied_judges)},
-            samples=sweep.samples,
-            answers=answers,
-            verdicts=verdicts,
-            replicates=sweep.replicates,
-            varied_subjects={subject.name for subject in sweep.varied_subjects},
-            varied_judges={judge.name for judge in sweep.varied_judges},
-            wordings=wordings_shown(work),
-            words={
-                (subject, dimension): {of: (own.prompt, own.context) for of, own in words.items()}
-                for subject, by_dimension in work.paraphrases.items()
-                for dimension, words in by_dimension.items()
-            },
-            subject_settings=settings_of_subjects(work),
-            judge_settings=settings_of_judges(work),
-            manners=client.manners(),
-            marks=marks_of(work.prompts.judge.user),
-            given=given,
-            texts=found.texts,
-            uncounted=found.uncounted,
-            literals={
-                (judge.name, dimension): literal
-                for judge in (*sweep.judges, *sweep.varied_judges)
-                for dimension, rubric in work.wordings.get(judge.name, work.rubrics).items()
-                if (literal := rubric.literal) is not None and literal.judging is not None
-            },
-            calls={dimension: _slots(work, dimension) for dimension in work.rubrics},
-        )
+            self.verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
+        self.deductions = deductions_of(work)
+        self.plays = {**played_as(work), **{subject: subject for subject, _ in self.given}}
+        self.models = {judge.name: work.models[judge.model].entry.wire for judge in judges}
+        self.samples, self.replicates = sweep.samples, sweep.replicates
+        self.varied_subjects = {subject.name for subject in sweep.varied_subjects}
+        self.varied_judges = {judge.name for judge in sweep.varied_judges}
+        self.wordings = wordings_shown(work)
+        self.words = {
+            (subject, dimension): {of: (own.prompt, own.context) for of, own in words.items()}
+            for subject, by_dimension in work.paraphrases.items()
+            for dimension, words in by_dimension.items()
+        }
+        self.subject_settings, self.judge_settings = settings_of_subjects(work), settings_of_judges(work)
+        self.manners = client.manners()
+        self.marks = marks_of(work.prompts.judge.user)
+        self.literals = {
+            (judge.name, dimension): literal
+            for judge in judges
+            for dimension, rubric in work.wordings.get(judge.name, work.rubrics).items()
+            if (literal := rubric.literal) is not None and literal.judging is not None
+        }
+        self.calls = {dimension: _slots(work, dimension) for dimension in work.rubrics}
+        self._requests: dict[tuple[str, LiteralJudging], str] = {}
 
     def answers_of(self, subject: str, dimension: str) -> Answers:
         """Return a subject's answers in a dimension by the prompt's digest."""
@@ -295,30 +263,24 @@ def given_mark(row: Response, prompt: str) -> str:
     return f"{mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))} {exactly(row.text)[:16]}"
 
 
-@dataclass(frozen=True)
-class _GivenAnswers:
-    """Given answers in the form of simulated ones, equal answers once; see `Truth`."""
-
-    answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = field(default_factory=dict)
-    texts: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    uncounted: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, work: Work, given: Mapping[tuple[str, str], Sequence[Response]]) -> _GivenAnswers:
-        tests = {(d, test.id): test for d, own in (given_rows(work).tests if given else {}).items() for test in own}
-        found = cls()
-        for (subject, dimension), rows in given.items():
-            times: Counter[tuple[str, str]] = Counter()
-            for row in rows:
-                if row.state is State.OK:
-                    test = tests[dimension, row.test_id]
-                    mark = given_mark(row, test.prompt)
-                    times[digest(test.prompt), mark] += 1
-                    found.texts[mark] = {"prompt": test.prompt, "context": test.context, "response": row.text}
-                    found.uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
-            for (prompt, mark), count in times.items():
-                answer = TrueAnswer(
-                    subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=count
-                )
-                found.answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
-        return found
+def _given_answers(
+    work: Work, given: Mapping[tuple[str, str], Sequence[Response]]
+) -> tuple[_AllAnswers, dict[str, Mapping[str, str]], Counter[tuple[str, str]]]:
+    """Return given answers in the form of simulated ones, equal ones once; and `texts` and `uncounted` of `Truth`."""
+    answers: _AllAnswers = {}
+    texts: dict[str, Mapping[str, str]] = {}
+    uncounted: Counter[tuple[str, str]] = Counter()
+    tests = {(d, test.id): test for d, own in (given_rows(work).tests if given else {}).items() for test in own}
+    for (subject, dimension), rows in given.items():
+        times: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            if row.state is State.OK:
+                test = tests[dimension, row.test_id]
+                mark = given_mark(row, test.prompt)
+                times[digest(test.prompt), mark] += 1
+                texts[mark] = {"prompt": test.prompt, "context": test.context, "response": row.text}
+                uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
+        for (prompt, mark), count in times.items():
+            answer = TrueAnswer(subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=count)
+            answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
+    return answers, texts, uncounted

@@ -20,7 +20,7 @@ from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.resources import Extensions, check_type, distribution, hold_to
-from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Row, Validation, Verdict, schema_of
+from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Validation, Verdict, schema_of
 from hab_ray.stages.base import CallStage, ComputeStage, Out, Read, ReadStage
 from hab_ray.stages.method.embed import EmbedStage
 from hab_ray.stages.method.generate import GenerateStage
@@ -345,7 +345,9 @@ def stages() -> Mapping[str, StageSpec]:
                 "Results, exports and rating sheets read these from the method's own stage only, and would show other "
                 "texts than the next stages read; give the stage a row type of its own, or uninstall that package"
             )
-        if spec.makes_calls and not _tells_state(spec.row):
+        schema = schema_of(spec.row)
+        told = (name in schema.names and schema.field(name).type == "string" for name in ("state", "reason"))
+        if spec.makes_calls and not all(told):
             raise ConfigError(
                 f"package {package} adds the stage {spec.name!r}, which makes calls, and whose rows, "
                 f"{spec.row.__name__}s, lack `state: State` or `reason: str`. A run reads there which calls have "
@@ -354,11 +356,6 @@ def stages() -> Mapping[str, StageSpec]:
         specs.insert(names.index(spec.behind) + 1, spec)
         added.remove(following)
     return {spec.name: spec for spec in specs}
-
-
-def _tells_state(row: type[Row]) -> bool:
-    schema = schema_of(row)
-    return all(name in schema.names and schema.field(name).type == "string" for name in ("state", "reason"))
 
 
 @cache

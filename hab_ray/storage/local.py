@@ -101,17 +101,15 @@ def _open(path: Path) -> FileIO:
             `MAX_BYTES`, so that this project cannot have written it (EOVERFLOW).
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    problem = _error_number(os.fstat(handle))
-    if problem is not None:
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode):
+        problem = errno.EOVERFLOW if found.st_size > MAX_BYTES else 0
+    else:
+        problem = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.ENXIO
+    if problem:
         os.close(handle)
         raise OSError(problem, os.strerror(problem), str(path))
     return FileIO(handle)
-
-
-def _error_number(found: os.stat_result) -> int | None:
-    if stat.S_ISREG(found.st_mode):
-        return errno.EOVERFLOW if found.st_size > MAX_BYTES else None
-    return errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.ENXIO
 
 
 @contextmanager

@@ -51,7 +51,9 @@ def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    known, lost = _recorded(folder, epochs), _numbers(folder, "lost", "nanousd")
+    known, lost = Counter[int](), _numbers(folder, "lost", "nanousd")
+    for kind in RecordKind:
+        known.update(read_listed(partial(_recorded, folder, kind, epochs)))
     known.update(lost)
     marks = _numbers(folder, "budget", "outlay")
     spent = stranded = 0
@@ -90,20 +92,14 @@ def unreadable(name: str) -> DamagedFile:
     )
 
 
-def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
-    spent: Counter[int] = Counter()
-    for kind in RecordKind:
-        spent.update(read_listed(partial(_recorded_as, folder, kind, epochs)))
-    return spent
-
-
-def _recorded_as(folder: Folder, kind: RecordKind, epochs: Collection[int]) -> Counter[int]:
+def _recorded(folder: Folder, kind: RecordKind, epochs: Collection[int]) -> Counter[int]:
     spent: Counter[int] = Counter()
     names = folder.list(kind)
     heads = [np.empty(0, dtype=np.uint64)]
     for name in names:
         entries = _online(entries_in(folder, name), epochs)
-        spent.update(_by_epoch(entries))
+        for epoch in np.unique(entries.epochs).tolist():  # in Python's integers, which cannot overflow
+            spent[epoch] += sum(entries.costs[entries.epochs == epoch].tolist())
         heads.append(entries.keys.heads)
     spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
     return spent
@@ -111,12 +107,6 @@ def _recorded_as(folder: Folder, kind: RecordKind, epochs: Collection[int]) -> C
 
 def _online(entries: Entries, epochs: Collection[int]) -> Entries:
     return entries.at(np.isin(entries.epochs, list(epochs)) & ~entries.by_batch)
-
-
-def _by_epoch(entries: Entries) -> dict[int, int]:
-    """Return the sum of each epoch, in Python's integers, which cannot overflow."""
-    epochs = np.unique(entries.epochs).tolist()
-    return {epoch: sum(entries.costs[entries.epochs == epoch].tolist()) for epoch in epochs}
 
 
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,33 +1,75 @@
-"""Anthropic's batches below /v1/messages/batches: create, list, get, results, cancel, delete."""
+"""Anthropic's batches below /v1/messages/batches: create, list, get, results, cancel, delete.
+
+Their lines are {"custom_id", "params"} in, {"custom_id", "result"} out.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator
+from io import TextIOBase
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from hab_simulator.anthropic.batch_lines import AnthropicLines
+from hab_simulator.anthropic import online
 from hab_simulator.anthropic.bodies import VERSIONS, error
-from hab_simulator.asks import Refused, WireAnswer
+from hab_simulator.asks import Refused, WireAnswer, compact
 from hab_simulator.batch.clock import Pacer, rfc3339
+from hab_simulator.batch.dialect import LineAsk
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, download, listing, ok, page_after, poll
-from hab_simulator.batch.requests_array import NotRequests, requests
+from hab_simulator.batch.replies import create, download, listing, page_after, poll
 from hab_simulator.batch.service import BatchService
-from hab_simulator.sending import response
-from hab_simulator.vendor import Route
+from hab_simulator.sending import json_response, response
+from hab_simulator.vendor import Route, Vendor
 
-_LINES = AnthropicLines()
 _LIMIT, _MOST = 20, 1000
 _MAX_ROWS = 100_000
 _MAX_BYTES = 256 * 1024**2
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
+_WINDOW = 1 << 18
+_START = re.compile(r'\s*\{\s*"requests"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+_END = re.compile(r"\s*\]\s*\}\s*\Z")
+_DECODER = json.JSONDecoder()
 _VERSION = "anthropic-version"
 _ITEM = {"custom_id", "params"}
 _OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
+_UNDONE = {BatchState.EXPIRED: b"expired", BatchState.CANCELLED: b"canceled"}
+
+
+class AnthropicLines:
+    """Anthropic's requests and results."""
+
+    vendor: Vendor = online
+    keeps_partial = True
+    error_file = False
+    fails_whole = False
+
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Nothing is left to check: the create request was."""
+        return (order.model for _ in lines)
+
+    def read(self, order: Order, line: bytes) -> LineAsk:
+        value = json.loads(line.decode())
+        return LineAsk(compact(value["custom_id"]), order.path, value["params"])
+
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
+        if answer.status == 200:
+            return b'{"custom_id":%b,"result":{"type":"succeeded","message":%b}}' % (handle, answer.body)
+        return b'{"custom_id":%b,"result":{"type":"errored","error":%b}}' % (handle, answer.body)
+
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
+        return b'{"custom_id":%b,"result":{"type":"%b"}}' % (handle, _UNDONE[state])
+
+    def stranger(self, order: Order, number: int) -> bytes:
+        return b'"stranger-%d"' % number
+
+
+_LINES = AnthropicLines()
 
 
 async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
@@ -58,14 +100,14 @@ async def _about(
             return response(_invalid(f"{_name(job)} has ended and cannot be canceled."))
         case "POST", ["cancel"]:
             job.cancel(service.clock.now())
-            return ok(_view(job, request))
+            return json_response(_view(job, request))
         case "GET", ["results"] if job.output and not job.withholds_results:
             return await download(request, job.output, job, "application/x-jsonl")
         case "GET", ["results"]:
             return response(error(404, "not_found_error", f"{_name(job)} has no results yet."))
         case "DELETE", [] if job.state.ended:
             service.delete(job)
-            return ok({"id": _name(job), "type": "message_batch_deleted"})
+            return json_response({"id": _name(job), "type": "message_batch_deleted"})
         case "DELETE", []:
             return response(_invalid(f"{_name(job)} is still being processed; cancel it first."))
         case _:
@@ -129,6 +171,36 @@ async def _unpack(body: Path, source: Path) -> tuple[int, str]:
     return len(seen), model
 
 
+class NotRequests(ValueError):
+    """The body is not {"requests": [...]}."""
+
+
+def requests(body: TextIOBase) -> Iterator[tuple[str, Any]]:
+    """The text and the value of each element of a large JSON body, one at a time, without holding it in memory.
+
+    Raises NotRequests where the body is anything else.
+    """
+    window = body.read(_WINDOW)
+    start = _START.match(window)
+    if start is None:
+        raise NotRequests("requests: Field required")
+    position = start.end()
+    while True:
+        position = _BETWEEN.match(window, position).end()  # type: ignore[union-attr]
+        try:
+            value, end = _DECODER.raw_decode(window, position)
+        except json.JSONDecodeError:
+            more = body.read(max(_WINDOW, len(window)))
+            if more:
+                window, position = window[position:] + more, 0
+                continue
+            if _END.match(window, position):
+                return
+            raise NotRequests("The request body is not valid JSON") from None
+        yield window[position:end], value
+        position = end
+
+
 def _checked_id(number: int, value: Any) -> str:
     """The custom id of a request. Raises Refused where request or id cannot be used."""
     place = f"requests.{number}"
@@ -157,7 +229,7 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(_invalid(f"limit: must be between 1 and {_MOST}"))
     items, more = page_after(jobs, ids, after, int(limit))
-    answer = ok(listing([_view(job, request) for job in items], more))
+    answer = json_response(listing([_view(job, request) for job in items], more))
     answer.headers.update(_OWNER)
     return answer
 

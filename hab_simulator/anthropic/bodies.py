@@ -53,11 +53,12 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
     try:
         request = Messages.model_validate(without(body, HARMLESS))
     except ValidationError as failure:
-        raise _refuse(_first_problem(failure), name) from None
+        place, problem, kind = first_problem(failure)
+        known = {"extra_forbidden": "Extra inputs are not permitted", "missing": "Field required"}
+        raise _refuse(f"{place}: {known.get(kind, problem)}", name) from None
     model = _find(account, name)
     _check_sampling(request, model, version)
-    _check_effort(request, model)
-    _check_prefill(request, model)
+    _check_thinking(request, model)
     ask = _ask(request, model, body)
     if request.max_tokens > model.output_tokens:
         raise _refuse(
@@ -69,12 +70,6 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
         message = f"prompt is too long: {ask.input_tokens} tokens > {model.context_tokens} maximum"
         raise _refuse(message, name)
     return ask
-
-
-def _first_problem(failure: ValidationError) -> str:
-    place, message, kind = first_problem(failure)
-    known = {"extra_forbidden": "Extra inputs are not permitted", "missing": "Field required"}
-    return f"{place}: {known.get(kind, message)}"
 
 
 def _find(account: SimulatedAccount, name: str) -> SimulatedModel:
@@ -97,14 +92,11 @@ def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> N
         raise _refuse(message, request.model)
 
 
-def _check_effort(request: Messages, model: SimulatedModel) -> None:
+def _check_thinking(request: Messages, model: SimulatedModel) -> None:
     effort = request.output_config.effort
     if not model.takes_effort(effort):
         what = f"effort level '{effort}'" if model.efforts else "the effort parameter"
         raise _refuse(f"This model does not support {what}.", request.model)
-
-
-def _check_prefill(request: Messages, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.ALWAYS and request.messages[-1].role == "assistant":
         message = "This model does not support assistant message prefill; end with a user message."
         raise _refuse(message, request.model)

@@ -12,26 +12,18 @@ from time import perf_counter
 _SLICE_S = 0.003
 
 
-@dataclass(frozen=True, slots=True)
 class VendorClock:
-    """Seconds since 1970 as the vendor sees them: `began` at `monotonic() == zero`."""
+    """Seconds since 1970 as the vendor sees them: `began` now."""
 
-    began: float
-    zero: float
-    speed: float
-    monotonic: Callable[[], float]
-
-    @classmethod
-    def start(cls, began: float, speed: float, monotonic: Callable[[], float]) -> VendorClock:
-        """A clock that shows `began` now."""
-        return cls(began, monotonic(), speed, monotonic)
+    def __init__(self, began: float, speed: float, monotonic: Callable[[], float]) -> None:
+        self._began, self._zero, self._speed, self._monotonic = began, monotonic(), speed, monotonic
 
     def now(self) -> float:
-        return self.began + (self.monotonic() - self.zero) * self.speed
+        return self._began + (self._monotonic() - self._zero) * self._speed
 
     async def until(self, at: float, sooner: asyncio.Event) -> bool:
         """Sleep until a time of this clock; False if `sooner` was set before it."""
-        seconds = None if at == inf else max(0.0, (at - self.now()) / self.speed)
+        seconds = None if at == inf else max(0.0, (at - self.now()) / self._speed)
         try:
             async with asyncio.timeout(seconds):
                 await sooner.wait()

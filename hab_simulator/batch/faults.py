@@ -161,5 +161,4 @@ class Struck:
         return cls(tuple(touching))
 
     def find(self, kind: type[Rule]) -> Rule | None:
-        """The first rule of this kind."""
         return next((rule for rule in self.rules if isinstance(rule, kind)), None)

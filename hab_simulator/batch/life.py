@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import inf
+from pathlib import Path
 
 from hab_simulator.accounts import ByBatch, SimulatedAccount
-from hab_simulator.batch.clock import VendorClock
-from hab_simulator.batch.delivery import deliver, keep
+from hab_simulator.batch.clock import Pacer, VendorClock
 from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.faults import CancelledByVendor, Expired, Invalid, Stuck
 from hab_simulator.batch.jobs import BatchProblem, BatchState, Job
 from hab_simulator.batch.settings import LineFaults
-from hab_simulator.batch.spool import Entry, Lines, Spool
+from hab_simulator.batch.spool import BUFFER_BYTES, Entry, Lines, Spool
 from hab_simulator.batch.work import Answerer, check, count_tokens
 from hab_simulator.truth.answers import Mind
+from hab_simulator.truth.draws import unit
 
 _BROKEN = 500
 
@@ -48,7 +50,7 @@ class Life:
         if state is not BatchState.CANCELLED:
             job.enter(BatchState.FINALIZING, self.clock.now())
         if state is BatchState.COMPLETED or dialect.keeps_partial:
-            await deliver(job, dialect, spool, state, done, self.mind.seed, lambda entry: self.charge(job, entry))
+            await _deliver(job, dialect, spool, state, done, self.mind.seed, lambda entry: self.charge(job, entry))
         else:
             job.tally.undone = job.rows
         spool.remove()
@@ -63,7 +65,7 @@ class Life:
             for number in range(job.rows):
                 file.write(dialect.result(dialect.stranger(job.order, number), failure) + b"\n")
         job.tally.failed = job.rows
-        keep(job, dialect)
+        _keep(job, dialect)
         job.enter(state, self.clock.now())
 
     async def _answered(self, job: Job, dialect: Dialect) -> Spool | None:
@@ -120,3 +122,49 @@ class Life:
         begun = job.times[BatchState.CANCELLING]
         await self.clock.until(begun + job.settings.cancelling_s, asyncio.Event())
         return BatchState.CANCELLED, stuck.done if stuck else job.progress(begun)
+
+
+async def _deliver(
+    job: Job, dialect: Dialect, spool: Spool, state: BatchState, done: float, seed: int, charge: Callable[[Entry], None]
+) -> None:
+    """Write the results of a batch that ends in this state with this share done; `charge` what succeeded."""
+    count = len(spool.draws)
+    order = sorted(range(count), key=spool.draws.__getitem__) if job.settings.shuffled else range(count)
+    foreign = job.settings.lines.foreign
+    partial = done < 1
+    pacer = Pacer()
+    with ExitStack() as files:
+        results = failures = files.enter_context((job.folder / "output").open("wb", BUFFER_BYTES))
+        if dialect.error_file:
+            failures = files.enter_context((job.folder / "errors").open("wb", BUFFER_BYTES))
+        for number, (draw, entry) in enumerate(spool.read(order)):
+            if partial and draw >= done:
+                job.tally.undone += 1
+                failures.write(dialect.undone(entry.handle, state) + b"\n")
+            elif entry.bill is not None:
+                job.tally.succeeded += 1
+                job.tally.charge(entry.bill.usage)
+                results.write((entry.line + b"\n") * entry.times)
+                charge(entry)
+            elif entry.times:
+                job.tally.failed += 1
+                failures.write((entry.line + b"\n") * entry.times)
+            else:
+                job.tally.missing += 1
+            if foreign and unit(seed, "foreign", job.id, number) < foreign:
+                failures.write(
+                    dialect.result(dialect.stranger(job.order, number), dialect.vendor.fault(_BROKEN, None)) + b"\n"
+                )
+            await pacer.pause()
+    _keep(job, dialect)
+
+
+def _keep(job: Job, dialect: Dialect) -> None:
+    """Remember the files that hold anything."""
+    output, errors = job.folder / "output", job.folder / "errors"
+    job.output = output if _holds(output) or not dialect.error_file else None
+    job.errors = errors if _holds(errors) else None
+
+
+def _holds(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0

@@ -9,19 +9,14 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from hab_simulator.asks import WireAnswer, compact
+from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate, SlowCreate
 from hab_simulator.batch.jobs import Job, Order
 from hab_simulator.batch.service import BatchService
-from hab_simulator.sending import response, send_half_file, send_reset
+from hab_simulator.sending import json_response, response, send_half_file, send_reset
 
 Item = TypeVar("Item")
-
-
-def ok(body: object) -> web.Response:
-    """A whole answer of status 200."""
-    return response(WireAnswer(200, compact(body)))
 
 
 async def create(
@@ -40,7 +35,7 @@ async def create(
         await asyncio.sleep(slow.seconds)
     if struck.find(LostCreate):
         return send_reset(request)
-    return ok(view(job))
+    return json_response(view(job))
 
 
 def poll(job: Job, dialect: Dialect, missing: WireAnswer, view: Callable[[Job], object]) -> web.Response:
@@ -49,7 +44,7 @@ def poll(job: Job, dialect: Dialect, missing: WireAnswer, view: Callable[[Job], 
     job.polls_after_end += job.state.ended
     fault = job.struck.find(PollError)
     if fault is None or job.polls > fault.polls:
-        return ok(view(job))
+        return json_response(view(job))
     return response(missing if fault.status == missing.status else dialect.vendor.fault(fault.status, None))
 
 

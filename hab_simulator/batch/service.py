@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from hab_simulator.batch.jobs import BatchProblem, BatchState, Job, Order
 from hab_simulator.batch.life import Life
 from hab_simulator.batch.settings import BatchSettings
 from hab_simulator.batch.spool import Entry, Lines
-from hab_simulator.meter import BatchCounts, Meter
+from hab_simulator.meter import BATCH_COUNTS, counters
 from hab_simulator.profile import Profile
 from hab_simulator.truth.answers import Mind
 from hab_simulator.truth.draws import number
@@ -38,16 +38,13 @@ class BatchService:
     mind: Mind
     clock: VendorClock
     folder: Path
-    meter: Meter
     on_charge: Callable[[Job, Entry], None]
     exhausted: Callable[[str], bool]
     rules: tuple[BatchFault, ...] = ()
     files: FileStore = field(init=False)
     life: Life = field(init=False)
     _jobs: dict[tuple[str, str], Job] = field(default_factory=dict)
-    _made: int = 0
     _creates: Counter[str] = field(default_factory=Counter)
-    _accounts: dict[str, SimulatedAccount] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -67,9 +64,7 @@ class BatchService:
 
     def account(self, name: str) -> SimulatedAccount:
         """The account with its batch prices."""
-        if name not in self._accounts:
-            self._accounts[name] = self.profile.account(name).at_batch_prices(self.settings(name).price_share)
-        return self._accounts[name]
+        return self.profile.account(name).at_batch_prices(self.settings(name).price_share)
 
     def strike(self, account: str) -> Struck:
         """Count a well-formed create request and draw what strikes it."""
@@ -81,13 +76,16 @@ class BatchService:
         job = self._add(order, struck)
         os.link(order.source, job.folder / "input")
         lost = struck.find(LostCreate)
-        self.meter.batch(order.account).created += 1
         job.hidden_until = job.created + lost.hidden_s if lost else 0.0
-        self._begin(self._live(job, dialect))
+        begun = [job]
         if struck.find(Foreign):
             other = self._add(replace(order, tag=None), Struck())
             other.foreign, other.rows = True, len(Lines(order.source))
-            self._begin(self._live(other, dialect))
+            begun.append(other)
+        for each in begun:
+            task = asyncio.get_running_loop().create_task(self._live(each, dialect))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return job
 
     def find(self, account: str, name: str) -> Job | None:
@@ -115,6 +113,24 @@ class BatchService:
         """Wire JSON of `GET /_batches`, oldest first, deleted ones too."""
         return [job.reading() for job in self._jobs.values()]
 
+    def counts(self) -> dict[str, Counter[str]]:
+        """The counters of each account's batches, without those somebody else made.
+
+        `created` counts them when they are made, `lines_billed` lines as they are delivered, the rest batches that have
+        ended; one that failed as a whole has received no line, any other line was billed, failed, was left undone, or
+        went missing.
+        """
+        found: dict[str, Counter[str]] = {}
+        for job in (job for job in self._jobs.values() if not job.foreign):
+            tally, own = job.tally, found.setdefault(job.account, counters(BATCH_COUNTS))
+            own.update(created=1, lines_billed=tally.succeeded)
+            if job.state.ended:
+                received = tally.succeeded + tally.failed + tally.undone + tally.missing
+                own[job.state] += 1
+                own.update(lines_received=received, lines_failed=tally.failed)
+                own.update(lines_undone=tally.undone, lines_missing=tally.missing)
+        return found
+
     def over_quota(self, account: str, tokens: Mapping[str, int]) -> BatchProblem | None:
         """The problem if a model's queue has no room for so many tokens."""
         for name, wanted in tokens.items():
@@ -130,11 +146,10 @@ class BatchService:
         return None
 
     def _add(self, order: Order, struck: Struck) -> Job:
-        self._made += 1
-        now, seed = self.clock.now(), self.profile.seed
-        name = f"{number(seed, 'batch', order.account, self._made):016x}{self._made:08x}"
+        made, now, seed = len(self._jobs) + 1, self.clock.now(), self.profile.seed
+        name = f"{number(seed, 'batch', order.account, made):016x}{made:08x}"
         settings = self.settings(order.account)
-        wait = settings.turnaround.seconds(seed, "turnaround", order.account, self._made)
+        wait = settings.turnaround.seconds(seed, "turnaround", order.account, made)
         folder = self.folder / name
         folder.mkdir()
         job = Job(name, order, settings, struck, folder, now + wait, order.model, rows=order.rows or 0)
@@ -149,22 +164,3 @@ class BatchService:
             if path is not None:
                 now = self.clock.now()
                 self.files.add(StoredFile(name, job.account, f"{name}.jsonl", "batch_output", now, path, job.id))
-        if not job.foreign:
-            _count(self.meter.batch(job.account), job)
-
-    def _begin(self, life: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(life)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-def _count(counts: BatchCounts, job: Job) -> None:
-    tally = job.tally
-    counts.completed += job.state is BatchState.COMPLETED
-    counts.failed += job.state is BatchState.FAILED
-    counts.expired += job.state is BatchState.EXPIRED
-    counts.cancelled += job.state is BatchState.CANCELLED
-    counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
-    counts.lines_failed += tally.failed
-    counts.lines_undone += tally.undone
-    counts.lines_missing += tally.missing

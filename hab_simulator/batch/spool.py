@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from mmap import ACCESS_READ, mmap
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from hab_simulator.asks import Bill, MeantReply, SaidOfAnswer, Sighting, Usage
 
 BUFFER_BYTES = 1 << 18
-_NEWLINE = b"\n"
+_LINE = re.compile(rb"^[^\S\n]*+\S[^\n]*", re.MULTILINE)
 
 
 class Entry(NamedTuple):
@@ -67,14 +68,9 @@ class Lines:
         if path.stat().st_size:
             with path.open("rb") as file:
                 self._bytes = mmap(file.fileno(), 0, access=ACCESS_READ)
-        start, size = 0, len(self._bytes)
-        while start < size:
-            found = self._bytes.find(_NEWLINE, start)
-            end = size if found < 0 else found
-            if self._bytes[start:end].strip():
-                self._starts.append(start)
-                self._ends.append(end)
-            start = end + 1
+        for line in _LINE.finditer(self._bytes):
+            self._starts.append(line.start())
+            self._ends.append(line.end())
 
     def __len__(self) -> int:
         return len(self._starts)

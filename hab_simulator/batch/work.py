@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from hab_simulator.accounts import SimulatedAccount
-from hab_simulator.asks import Ask, Refused, WireAnswer
+from hab_simulator.asks import Refused, WireAnswer
 from hab_simulator.batch.clock import Pacer
 from hab_simulator.batch.dialect import BadInput, Dialect, LineAsk
 from hab_simulator.batch.jobs import Job, Order
@@ -23,15 +22,6 @@ from hab_simulator.truth.answers import Mind
 from hab_simulator.truth.draws import unit
 
 _INVALID = 400
-
-
-class Fate(Enum):
-    """What becomes of a line that could be answered."""
-
-    ANSWERED = auto()
-    REFUSED = auto()
-    FAILED = auto()
-    MISSING = auto()
 
 
 async def check(job: Job, dialect: Dialect, lines: Lines) -> None:
@@ -90,6 +80,7 @@ class Answerer:
         return spool
 
     def _line(self, job: Job, dialect: Dialect, ask: LineAsk, faults: LineFaults) -> tuple[float, Entry]:
+        """The entry of a line, after the draw that says when it was done; draws only where there is a chance."""
         vendor, seed = dialect.vendor, self.mind.seed
         try:
             checked = vendor.check(ask.path, job.order.headers, self.account, ask.body)
@@ -99,23 +90,18 @@ class Answerer:
         self.attempts[label] += 1
         attempt = self.attempts[label]
         draw = unit(seed, "line", label, attempt)
-        match _fate(faults, seed, label, attempt):
-            case Fate.REFUSED:
-                return draw, _failure(dialect, ask, vendor.fault(_INVALID, None))
-            case Fate.FAILED:
-                return draw, _failure(dialect, ask, vendor.fault(faults.failed_status, None))
-            case Fate.MISSING:
-                return draw, Entry(ask.handle, b"", times=0)
-            case Fate.ANSWERED:
-                twice = bool(faults.doubled) and unit(seed, "doubled", label, attempt) < faults.doubled
-                return draw, self._success(dialect, ask, checked, label, 1 + twice)
-
-    def _success(self, dialect: Dialect, ask: LineAsk, checked: Ask, label: bytes, times: int) -> Entry:
-        answer = dialect.vendor.reply(self.mind, checked)
-        return Entry(
+        if faults.refused and unit(seed, "refused", label) < faults.refused:
+            return draw, _failure(dialect, ask, vendor.fault(_INVALID, None))
+        chance = unit(seed, "failed", label, attempt) if faults.failed or faults.missing else 1.0
+        if chance < faults.failed:
+            return draw, _failure(dialect, ask, vendor.fault(faults.failed_status, None))
+        if chance < faults.failed + faults.missing:
+            return draw, Entry(ask.handle, b"", times=0)
+        answer = vendor.reply(self.mind, checked)
+        return draw, Entry(
             handle=ask.handle,
             line=dialect.result(ask.handle, answer),
-            times=times,
+            times=1 + (bool(faults.doubled) and unit(seed, "doubled", label, attempt) < faults.doubled),
             label=label,
             path=ask.path,
             model=checked.name,
@@ -126,13 +112,3 @@ class Answerer:
 
 def _failure(dialect: Dialect, ask: LineAsk, answer: WireAnswer) -> Entry:
     return Entry(ask.handle, dialect.result(ask.handle, answer), times=1)
-
-
-def _fate(faults: LineFaults, seed: int, label: bytes, attempt: int) -> Fate:
-    """What becomes of the `attempt`-th sending of a body; draws only where there is a chance."""
-    if faults.refused and unit(seed, "refused", label) < faults.refused:
-        return Fate.REFUSED
-    draw = unit(seed, "failed", label, attempt) if faults.failed or faults.missing else 1.0
-    if draw < faults.failed:
-        return Fate.FAILED
-    return Fate.MISSING if draw < faults.failed + faults.missing else Fate.ANSWERED

@@ -1,8 +1,13 @@
-"""Gemini's batches: models/M:batchGenerateContent and :asyncBatchEmbedContent, batches, batches/{id}, :cancel."""
+"""Gemini's batches: models/M:batchGenerateContent and :asyncBatchEmbedContent, batches, batches/{id}, :cancel.
+
+Their lines are {"key", "request"} in; the same back with a response, inline with the key in its metadata. An error
+stands in a line as a google.rpc.Status, whose code is gRPC's and not HTTP's.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,25 +15,23 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch, Service
-from hab_simulator.asks import Refused, WireAnswer
+from hab_simulator.asks import Refused, WireAnswer, compact
 from hab_simulator.batch.clock import Pacer, rfc3339
-from hab_simulator.batch.dialect import BadInput
+from hab_simulator.batch.dialect import BadInput, LineAsk
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, ok, page, poll
+from hab_simulator.batch.replies import create, page, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.batch.work import count_tokens
-from hab_simulator.google import batch_files
-from hab_simulator.google.batch_lines import GoogleLines
+from hab_simulator.google import batch_files, online
 from hab_simulator.google.bodies import error, find_model
 from hab_simulator.google.requests import Body
-from hab_simulator.sending import response
+from hab_simulator.sending import json_response, response
 from hab_simulator.settings import first_problem
 from hab_simulator.truth.draws import unit
-from hab_simulator.vendor import Route
+from hab_simulator.vendor import Route, Vendor
 
 _TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
-_LINES = GoogleLines()
 _LIMIT, _MOST = 50, 100
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
@@ -42,7 +45,70 @@ _STATE = {
     BatchState.EXPIRED: "EXPIRED",
     BatchState.CANCELLED: "CANCELLED",
 }
-_METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
+_METHODS = {
+    "batchGenerateContent": ("generateContent", Service.CHAT),
+    "asyncBatchEmbedContent": ("embedContent", Service.EMBEDDINGS),
+}
+_GRPC = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "ABORTED": 10,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+
+
+class GoogleLines:
+    """Google's lines: requests and results in files."""
+
+    vendor: Vendor = online
+    keeps_partial = False
+    error_file = False
+    fails_whole = True
+
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Every line must be a JSON object with a request."""
+        empty = True
+        for line in lines:
+            empty = False
+            try:
+                value = json.loads(line.decode())
+            except ValueError:
+                raise BadInput("INVALID_ARGUMENT", "Failed to parse the input file as JSONL.") from None
+            if not isinstance(value, dict) or not isinstance(value.get("request"), dict):
+                raise BadInput("INVALID_ARGUMENT", "A line of the input file has no request.")
+            yield order.model
+        if empty:
+            raise BadInput("INVALID_ARGUMENT", "The input file holds no request.")
+
+    def read(self, order: Order, line: bytes) -> LineAsk:
+        value = json.loads(line.decode())
+        return LineAsk(_handle(order, value.get("key", "")), order.path, value["request"])
+
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
+        if answer.status == 200:
+            return b'{%b,"response":%b}' % (handle, answer.body)
+        failure = json.loads(answer.body)["error"]
+        return b'{%b,"error":%b}' % (handle, compact({"code": _GRPC[failure["status"]], "message": failure["message"]}))
+
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
+        """Never called: a batch that is not completed has no results."""
+        raise NotImplementedError
+
+    def stranger(self, order: Order, number: int) -> bytes:
+        return _handle(order, f"stranger-{number}")
+
+
+_LINES = GoogleLines()
+
+
+def _handle(order: Order, key: object) -> bytes:
+    """A key as it stands in a result: at its top in a file, in its metadata inline."""
+    return b'"metadata":' + compact({"key": key}) if order.details["inline"] else b'"key":' + compact(key)
 
 
 class _Input(Body):
@@ -88,7 +154,7 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
         return response(error(400, "Request contains an invalid argument."))
     some, more = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
     token = {"nextPageToken": str(int(start) + len(some))} if more else {}
-    return ok({"operations": [_view(one) for one in some], **token})
+    return json_response({"operations": [_view(one) for one in some], **token})
 
 
 def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:
@@ -99,10 +165,10 @@ def _about(service: BatchService, job: Job, method: str, verb: str) -> web.Strea
             return response(error(400, "Operation has already ended and cannot be cancelled."))
         case "POST", "cancel":
             job.cancel(service.clock.now())
-            return ok({})
+            return json_response({})
         case "DELETE", "":
             service.delete(job)
-            return ok({})
+            return json_response({})
         case _:
             return response(error(404, f"Requested entity batches/{job.id}:{verb} was not found."))
 
@@ -111,12 +177,13 @@ async def _create(
     service: BatchService, place: Route, request: web.BaseRequest, name: str, method: str
 ) -> web.StreamResponse:
     raw = await request.content.read()
+    online_method, kind = _METHODS[method]
     try:
-        model = find_model(service.account(place.account), name, _service(method))
+        model = find_model(service.account(place.account), name, kind)
         if model.by_batch is ByBatch.REFUSED:
             message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
             raise Refused(error(404, message), name)
-        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw)
+        order = _order(service, place, f"models/{name}:{online_method}", name, raw)
         await _check_lines(service, order)
         order = await _check_room(service, place, order)
         return await create(service, request, order, _LINES, _view)
@@ -134,10 +201,6 @@ async def _check_lines(service: BatchService, order: Order) -> None:
                 raise BadInput("INVALID_ARGUMENT", "Request contains an invalid argument.")
     except BadInput as bad:
         raise _refused(str(bad)) from None
-
-
-def _service(method: str) -> Service:
-    return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
 
 
 def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes) -> Order:
@@ -207,13 +270,11 @@ def _view(job: Job) -> dict[str, Any]:
     view["done"] = True
     if job.problems:
         view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
-    elif job.state is BatchState.COMPLETED and job.withholds_results:
-        pass
-    elif job.state is BatchState.COMPLETED:
+    elif job.state is not BatchState.COMPLETED:
+        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
+    elif not job.withholds_results:
         metadata["output"] = _output(job, embeds)
         view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
-    else:
-        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
     return view
 
 

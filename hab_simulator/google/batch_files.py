@@ -10,10 +10,10 @@ from aiohttp import web
 from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import download, ok
+from hab_simulator.batch.replies import download
 from hab_simulator.batch.service import BatchService
 from hab_simulator.google.bodies import error
-from hab_simulator.sending import response
+from hab_simulator.sending import json_response, response
 from hab_simulator.vendor import Route
 
 PREFIX = "files/"
@@ -76,7 +76,7 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest, 
             return await download(request, file.path, job, _CONTENT)
         case "DELETE", "":
             service.files.delete(place.account, name)
-            return ok({})
+            return json_response({})
         case _:
             return response(error(404, f"Requested entity {request.path} was not found."))
 

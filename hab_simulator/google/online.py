@@ -7,10 +7,10 @@ from math import ceil, isinf
 from typing import Any
 
 from hab_simulator.accounts import Service, SimulatedAccount
-from hab_simulator.asks import Ask, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, WireAnswer, compact
+from hab_simulator.asks import Ask, ChatAsk, EmbedAsk, Finish, Refused, Usage, VectorForm, WireAnswer, compact
 from hab_simulator.google.bodies import error, read_embed, read_embed_one, read_generate
 from hab_simulator.limits import Verdict
-from hab_simulator.truth.answers import Mind, embedding_bill
+from hab_simulator.truth.answers import Mind, bill
 from hab_simulator.truth.embedding import embed
 
 _RPC = "type.googleapis.com/google.rpc"
@@ -128,7 +128,7 @@ def _embed(ask: EmbedAsk) -> WireAnswer:
     vectors = [{"values": embed(text, ask.model.vector, ask.dimensions).tolist()} for text in ask.texts]
     body: dict[str, Any] = {"usageMetadata": {"promptTokenCount": ask.input_tokens}}
     body |= {"embedding": vectors[0]} if ask.form is VectorForm.SINGLE else {"embeddings": vectors}
-    return WireAnswer(200, compact(body), bill=embedding_bill(ask))
+    return WireAnswer(200, compact(body), bill=bill(ask.model, Usage(input=ask.input_tokens)))
 
 
 def limit_headers(verdict: Verdict) -> dict[str, str]:

@@ -43,7 +43,6 @@ class Content(Body):
 
     @property
     def text(self) -> str:
-        """All its text."""
         return "".join(part.text for part in self.parts)
 
 

@@ -11,12 +11,12 @@ from pydantic import Field, ValidationError
 from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, listing, ok, page_after, poll
+from hab_simulator.batch.replies import create, listing, page_after, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.openai import batch_files
 from hab_simulator.openai.bodies import error
 from hab_simulator.openai.requests import Body
-from hab_simulator.sending import response
+from hab_simulator.sending import json_response, response
 from hab_simulator.settings import first_problem
 from hab_simulator.truth.draws import unit
 from hab_simulator.vendor import Route
@@ -72,7 +72,7 @@ def _about(lines: Dialect, service: BatchService, job: Job, method: str, rest: l
             return response(error(409, f"Cannot cancel a batch with status '{job.state}'."))
         case "POST", ["cancel"]:
             job.cancel(service.clock.now())
-            return ok(_view(service, job))
+            return json_response(_view(service, job))
         case _:
             return response(error(404, f"Invalid URL ({method} /v1/batches/{'/'.join([_name(job), *rest])})"))
 
@@ -107,7 +107,7 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(error(400, f"'limit' must be between 1 and {_MOST}.", param="limit"))
     items, more = page_after(jobs, ids, after, int(limit))
-    return ok({"object": "list", **listing([_view(service, job) for job in items], more)})
+    return json_response({"object": "list", **listing([_view(service, job) for job in items], more)})
 
 
 def _missing(name: str) -> WireAnswer:

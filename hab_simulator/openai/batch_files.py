@@ -10,10 +10,10 @@ from aiohttp import BodyPartReader, web
 
 from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import download, ok
+from hab_simulator.batch.replies import download
 from hab_simulator.batch.service import BatchService
 from hab_simulator.openai.bodies import error
-from hab_simulator.sending import response
+from hab_simulator.sending import json_response, response
 from hab_simulator.vendor import Route
 
 PREFIX = "file-"
@@ -34,7 +34,7 @@ async def handle(
             job = service.find(place.account, file.made_by) if file.made_by else None
             return await download(request, file.path, job, _JSONL)
         case "DELETE", [name] if service.files.delete(place.account, name.removeprefix(PREFIX)):
-            return ok({"id": name, "object": "file", "deleted": True})
+            return json_response({"id": name, "object": "file", "deleted": True})
         case "GET" | "DELETE", [name, *_]:
             return response(error(404, f"No such File object: {name}", param="id"))
         case _:
@@ -67,7 +67,7 @@ async def _upload(
         return response(refusal)
     file = StoredFile(name, place.account, filename or "", purpose, service.clock.now(), path)
     service.files.add(file)
-    return ok(_view(file))
+    return json_response(_view(file))
 
 
 async def _store(part: BodyPartReader, path: Path) -> None:

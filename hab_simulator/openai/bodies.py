@@ -52,12 +52,10 @@ def error(
 
 def _find(account: SimulatedAccount, name: str, service: Service) -> SimulatedModel:
     model = account.model(name)
-    if model is None:
-        message = f"The model `{name}` does not exist or you do not have access to it."
-        raise Refused(error(404, message, code="model_not_found"), name)
-    if model.retired:
-        message = f"The model `{name}` has been deprecated, see the page on deprecations."
-        raise Refused(error(404, message, code="model_not_found"), name)
+    if model is None or model.retired:
+        retired = "has been deprecated, see the page on deprecations."
+        why = retired if model else "does not exist or you do not have access to it."
+        raise Refused(error(404, f"The model `{name}` {why}", code="model_not_found"), name)
     if service not in model.serves:
         raise Refused(error(403, f"You are not allowed to use `{name}` for {service}.", param="model"), name)
     return model

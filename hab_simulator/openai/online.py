@@ -8,10 +8,10 @@ from math import ceil, isinf
 from typing import Any
 
 from hab_simulator.accounts import SimulatedAccount
-from hab_simulator.asks import Ask, Bill, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, WireAnswer, compact
+from hab_simulator.asks import Ask, Bill, ChatAsk, EmbedAsk, Finish, Refused, Usage, VectorForm, WireAnswer, compact
 from hab_simulator.limits import Verdict
 from hab_simulator.openai.bodies import error, read_chat, read_embeddings
-from hab_simulator.truth.answers import Mind, embedding_bill
+from hab_simulator.truth.answers import Mind, bill
 from hab_simulator.truth.embedding import embed
 
 CREATED = 1_795_000_000
@@ -156,7 +156,7 @@ def _embeddings(mind: Mind, ask: EmbedAsk) -> WireAnswer:
         "model": mind.reported_name(ask),
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
-    return WireAnswer(200, compact(body), bill=embedding_bill(ask))
+    return WireAnswer(200, compact(body), bill=bill(ask.model, Usage(input=ask.input_tokens)))
 
 
 def _duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hab_simulator import schemas
 from hab_simulator.accounts import SimulatedModel
-from hab_simulator.asks import Ask, Bill, ChatAsk, EmbedAsk, Finish, MeantReply, SaidOfAnswer, Usage, tokens
+from hab_simulator.asks import Ask, Bill, ChatAsk, Finish, MeantReply, SaidOfAnswer, Usage, tokens
 from hab_simulator.exchanges import marked
 from hab_simulator.schemas import letters_of
 from hab_simulator.truth import prose
@@ -64,7 +64,9 @@ class Mind:
             text, finish = "", Finish.DONE
         else:
             text, exchange = self._compose(ask, rng, exchange)
-            text, finish = self._separated(ask, text), Finish.DONE
+            if self.separators and unit(self.seed, "separators", ask.identity) < self.separators:
+                text = text.replace(". ", ".\u2028")
+            finish = Finish.DONE
             if rng.random() < ask.model.cut:
                 text, finish = text[: len(text) // 2], Finish.LENGTH
         if ask.limit is not None and reasoning + tokens(text) > ask.limit:
@@ -152,11 +154,6 @@ class Mind:
             label=label, verdict=meant, is_readable=said.is_readable, in_braces=said.in_braces
         )
 
-    def _separated(self, ask: ChatAsk, text: str) -> str:
-        if not self.separators or unit(self.seed, "separators", ask.identity) >= self.separators:
-            return text
-        return text.replace(". ", ".\u2028")
-
     def reported_name(self, ask: Ask) -> str:
         """The model named in the reply."""
         model = ask.model
@@ -164,11 +161,6 @@ class Mind:
             return ask.name
         honest = unit(self.seed, "reports", ask.identity) >= model.reports_as_share
         return ask.name if honest else model.reports_as
-
-
-def embedding_bill(ask: EmbedAsk) -> Bill:
-    """What a request for vectors costs."""
-    return bill(ask.model, Usage(input=ask.input_tokens))
 
 
 def bill(model: SimulatedModel, usage: Usage) -> Bill:

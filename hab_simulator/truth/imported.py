@@ -8,7 +8,6 @@ hold the words that stand between two values; of all ways to read a request that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
@@ -16,7 +15,6 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from hab_simulator.exchanges import fingerprint
 from hab_simulator.settings import Settings
 from hab_simulator.truth.judging import normal
 
@@ -70,20 +68,6 @@ class GivenTest(Settings):
     context: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownInForm:
-    """What a request in a form shows, in normal form."""
-
-    prompt: str
-    context: str
-    response: str
-
-    def is_of(self, test: GivenTest | None, form: PlantedForm) -> bool:
-        """Whether it shows this test, with its context where the form has a place for it."""
-        context = fingerprint(self.context) if self.context else ""
-        return test is not None and ("context" not in form.slots or context == test.context)
-
-
 def exactly(text: str) -> str:
     """The digest (hex) of a text as it is, to the byte."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()
@@ -94,18 +78,16 @@ def mark_of_given(dimension: str, prompt: str, response: str) -> str:
     return f"{dimension}:{prompt}:{response}"
 
 
-def ways_to_read(form: PlantedForm, shown: str) -> Iterator[ShownInForm]:
+def ways_to_read(form: PlantedForm, shown: str) -> Iterator[Mapping[Slot, str]]:
     """What a request in normal form may show, by where its values can end; nothing where its words are others."""
     words = form.words
-    if not shown.startswith(words[0]):
-        return
-    for values in islice(_values(shown, len(words[0]), form.slots, words[1:], {}), _MAX_WAYS):
-        yield ShownInForm(values["prompt"], values.get("context", ""), values["response"])
+    if shown.startswith(words[0]):
+        yield from islice(_values(shown, len(words[0]), form.slots, words[1:], {}), _MAX_WAYS)
 
 
 def _values(
-    shown: str, at: int, slots: Sequence[Slot], words: Sequence[str], found: Mapping[str, str]
-) -> Iterator[Mapping[str, str]]:
+    shown: str, at: int, slots: Sequence[Slot], words: Sequence[str], found: Mapping[Slot, str]
+) -> Iterator[Mapping[Slot, str]]:
     """The values of places from a position on, each followed by its words."""
     if not slots:
         if at == len(shown):

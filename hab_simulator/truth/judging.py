@@ -66,37 +66,25 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A test as one subject was asked it, and its answers by length and digest, all of them in normal form."""
-
-    prompt: str
-    prompt_sha256: str
-    answers: set[tuple[int, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
 class Judging:
     """The answers that judges may be shown, by their marks, and what requests to judge them lacked.
 
-    `contexts` are the tests' contexts by the sha256 (hex) of the prompt.
+    By the sha256 (hex) of the prompt, `contexts` are the tests' contexts, `_prompts` the prompts in normal form, and
+    `_given` the answers with a mark: the length and digest of each in normal form.
     """
 
     contexts: dict[str, str]
     _prompts: dict[str, str] = field(default_factory=dict)
-    _given: dict[str, dict[str, Given]] = field(default_factory=dict)
+    _given: dict[str, dict[str, set[tuple[int, bytes]]]] = field(default_factory=dict)
     _missed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def note_answer(self, mark: str, prompt: str, text: str) -> None:
         """Remember an answer, so that it is known when it is judged."""
         digest = sha256(prompt.encode("utf-8", "replace")).hexdigest()
-        tests = self._given.setdefault(mark, {})
-        given = tests.get(digest)
-        if given is None:
-            if digest not in self._prompts:
-                self._prompts[digest] = normal(prompt)
-            given = tests[digest] = Given(self._prompts[digest], digest, set())
+        if digest not in self._prompts:
+            self._prompts[digest] = normal(prompt)
         shown = normal(text)
-        given.answers.add((len(shown), _digest(shown)))
+        self._given.setdefault(mark, {}).setdefault(digest, set()).add((len(shown), _digest(shown)))
 
     def note_missing(self, judge: str, dimension: str, what: str) -> None:
         """Count a request that lacks something."""
@@ -110,15 +98,16 @@ class Judging:
         tests = self._given.get(marks[0].whole)
         if tests is None:
             return "an answer that was given: nobody gave this one"
-        found = [self._lacking_of_test(given, marks[0], shown) for given in tests.values()]
+        found = [self._lacking_of_test(prompt, answers, marks[0], shown) for prompt, answers in tests.items()]
         return None if None in found else found[0]
 
-    def _lacking_of_test(self, given: Given, mark: Marked, shown: str) -> str | None:
-        if given.prompt not in shown:
+    def _lacking_of_test(self, digest: str, answers: set[tuple[int, bytes]], mark: Marked, shown: str) -> str | None:
+        prompt = self._prompts[digest]
+        if prompt not in shown:
             return "the test to which the answer was given"
-        if normal(self.contexts.get(given.prompt_sha256, "")) not in shown.replace(given.prompt, ""):
+        if normal(self.contexts.get(digest, "")) not in shown.replace(prompt, ""):
             return "the context of the test"
-        return None if any(_holds(shown, mark.whole, *answer) for answer in given.answers) else "the whole answer"
+        return None if any(_holds(shown, mark.whole, *answer) for answer in answers) else "the whole answer"
 
     def missed(self) -> list[Mapping[str, object]]:
         """Wire JSON of `GET /_truth/missing`."""

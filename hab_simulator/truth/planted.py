@@ -10,9 +10,8 @@ simulator writes is known to it too, even after a restart.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from pydantic import Field, model_validator
@@ -22,7 +21,7 @@ from hab_simulator.exchanges import Heard, between_marks, fingerprint
 from hab_simulator.schemas import letters_of
 from hab_simulator.settings import Settings, Share
 from hab_simulator.truth.draws import Family, number, unit
-from hab_simulator.truth.imported import GivenTest, PlantedForm, ShownInForm, exactly, mark_of_given, ways_to_read
+from hab_simulator.truth.imported import GivenTest, PlantedForm, Slot, exactly, mark_of_given, ways_to_read
 from hab_simulator.truth.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, spaced, wording_shown
 from hab_simulator.truth.malformed import Malformed
 
@@ -128,24 +127,18 @@ class PlannedVerdict:
     request: str = ""
 
 
-@dataclass(frozen=True)
 class Truth:
     """Draws what is planted. `prompts` grows when tests are made known while it runs, `judging` as it answers."""
 
-    seed: int
-    planted: Planted
-    prompts: dict[str, str]
-    judging: Judging
-    heard: Heard = field(default_factory=Heard)
-
-    @classmethod
-    def of(cls, seed: int, planted: Planted) -> Truth:
-        return cls(seed, planted, dict(planted.prompts), Judging(dict(planted.contexts)))
+    def __init__(self, seed: int, planted: Planted) -> None:
+        self.seed, self.planted, self.prompts = seed, planted, dict(planted.prompts)
+        self.judging, self.heard = Judging(dict(planted.contexts)), Heard()
 
     def sighting(self, ask: ChatAsk, draw: int) -> Sighting | None:
         """What the answer to this request shows, if its prompt is known; `draw` equal ones were answered before."""
         digest = sha256(ask.prompt.encode("utf-8", "replace"))
-        name = self.prompts.get(digest.hexdigest()) or _marked_query(ask.prompt)
+        query = _QUERY_AT_END.search(ask.prompt)  # requests of judges and validators quote queries and end otherwise
+        name = self.prompts.get(digest.hexdigest()) or (query[1] if query else None)
         dimension = self.planted.dimensions.get(name) if name else None
         if name is None or dimension is None:
             return None
@@ -194,8 +187,9 @@ class Truth:
         if dimension is None or not dimension.is_worded:
             return self._planned(ask.name, mark, dimension, letters, 0, draw_of)
         shown = wording_shown(dimension.wordings, ask.transcript)
+        wanted = sorted(issue.letter for issue in dimension.issues)
         lacks = (
-            _lacking_letters(dimension, letters)
+            (f"a schema with the letters {', '.join(wanted)}" if wanted != sorted(letters) else None)
             or lacking_issue(dimension.wordings[shown], ask.transcript)
             or (self.judging.lacks(marks, ask.transcript) if marks else lacks)
         )
@@ -235,7 +229,7 @@ class Truth:
                 if form.system != ask.system:
                     continue
                 for way in ways_to_read(form, shown):
-                    mark = self._shown_in_form(name, form, way, ask)
+                    mark = self._shown_in_form(name, way, ask)
                     if mark is not None:
                         letters = [issue.letter for issue in dimension.issues]
                         planned = self._planned(ask.name, mark, dimension, letters, wording, draw_of)
@@ -247,17 +241,19 @@ class Truth:
         self.judging.note_missing(ask.name, name, lacks)
         return PlannedVerdict(Marked("", name, _NONE), lacks=lacks)
 
-    def _shown_in_form(self, name: str, form: PlantedForm, way: ShownInForm, ask: ChatAsk) -> Marked | None:
+    def _shown_in_form(self, name: str, way: Mapping[Slot, str], ask: ChatAsk) -> Marked | None:
         """The answer that a request shows if it is read in this way; None where it is none of this dimension."""
-        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way.response)]
+        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way["response"])]
         if marks:
             is_whole = marks[-1].dimension == name and self.judging.lacks(marks, ask.transcript) is None
             return marks[-1] if is_whole else None
-        prompt = fingerprint(way.prompt)
+        prompt, context = fingerprint(way["prompt"]), way.get("context", "")
         test = self.planted.given.get(prompt)
-        if test is None or test.dimension != name or not way.is_of(test, form) or not way.response:
+        if test is None or test.dimension != name or not way["response"]:
             return None
-        return self._mark_of_given(name, prompt, way.response, exactly(ask.prompt))
+        if "context" in way and test.context != (fingerprint(context) if context else ""):
+            return None
+        return self._mark_of_given(name, prompt, way["response"], exactly(ask.prompt))
 
     def _planned(
         self,
@@ -307,20 +303,13 @@ class Truth:
         """The dimension whose queries this request asks to write, if any."""
         if ask.schema is None:
             return None
-        for name, dimension in self.planted.dimensions.items():
-            if dimension.phrase is not None and dimension.phrase in ask.transcript:
-                return name
-        return None
+        dimensions = self.planted.dimensions.items()
+        return next((name for name, own in dimensions if own.phrase and own.phrase in ask.transcript), None)
 
 
 def _again(draw: int) -> tuple[int, ...]:
     """What tells a repeated draw from the first, which needs nothing."""
     return (draw,) if draw else ()
-
-
-def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str | None:
-    wanted = sorted(issue.letter for issue in dimension.issues)
-    return None if wanted == sorted(letters) else f"a schema with the letters {', '.join(wanted)}"
 
 
 def query_mark(dimension: str, nonce: int) -> str:
@@ -331,33 +320,3 @@ def query_mark(dimension: str, nonce: int) -> str:
 def without_markers(text: str) -> str:
     """Return a text of the simulator as a reader who must not know what is planted may see it."""
     return re.sub(_QUERY, "", _MARKER.sub("", text)).strip()
-
-
-def _marked_query(prompt: str) -> str | None:
-    """A judge's or validator's request quotes the query; only the query itself ends with its mark."""
-    found = _QUERY_AT_END.search(prompt)
-    return found[1] if found else None
-
-
-class AnsweredPrompts:
-    """Every known prompt a subject was seen to answer, each counted once."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], dict[bytes, Sighting]] = {}
-
-    def add(self, sighting: Sighting) -> None:
-        self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
-
-    def reading(self) -> list[Mapping[str, object]]:
-        """Wire JSON of `GET /_truth`: the mean score in 0..1 is numerator / denominator, exactly."""
-        return [
-            {
-                "subject": subject,
-                "dimension": dimension,
-                "n": len(seen),
-                "numerator": sum(one.score for one in seen.values()),
-                "denominator": TOP * len(seen),
-                "issues": dict(sorted(Counter("".join(one.letters for one in seen.values())).items())),
-            }
-            for (subject, dimension), seen in sorted(self._seen.items())
-        ]

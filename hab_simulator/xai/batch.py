@@ -14,24 +14,49 @@ from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.faults import RevertedCancel
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import breaks_off, create, ok, page, poll
+from hab_simulator.batch.replies import breaks_off, create, page, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.openai import batch_files
+from hab_simulator.openai.batch_lines import OpenAiLines
 from hab_simulator.openai.bodies import error
 from hab_simulator.openai.requests import Body
-from hab_simulator.sending import response, send_half
+from hab_simulator.sending import json_response, response, send_half
 from hab_simulator.settings import first_problem
 from hab_simulator.vendor import Route
-from hab_simulator.xai.batch_lines import XaiLines
 from hab_simulator.xai.online import XaiOnline
 
-_LINES = XaiLines(XaiOnline())
 _ENDPOINT = "/v1/chat/completions"
 _PURPOSES = frozenset({"", "batch"})
 _LIMIT, _MOST = 100, 1000
 _KEPT_S = 30 * 86_400
 _STOPPED = (BatchState.CANCELLING, BatchState.CANCELLED, BatchState.FAILED)
+_UNDONE = {BatchState.EXPIRED: "Batch expired", BatchState.CANCELLED: "Batch cancelled"}
+
+
+class XaiLines(OpenAiLines):
+    """OpenAI's requests in, {"batch_request_id", "batch_result"} out; an error is a bare string."""
+
+    error_file = False
+
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
+        if answer.status < 400:
+            return _line(handle, b'{"response":{"chat_get_completion":%b}}' % answer.body)
+        return _error(handle, json.loads(answer.body)["error"]["message"])
+
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
+        return _error(handle, _UNDONE[state])
+
+
+def _error(handle: bytes, message: str) -> bytes:
+    return _line(handle, b'{"error":%b}' % compact(message))
+
+
+def _line(handle: bytes, result: bytes) -> bytes:
+    return b'{"batch_request_id":%b,"batch_result":%b}' % (handle, result)
+
+
+_LINES = XaiLines(XaiOnline())
 
 
 class _Create(Body):
@@ -68,7 +93,7 @@ async def _about(
             return await _results(job, request)
         case "POST", "cancel":
             job.cancel(service.clock.now())
-            return ok(_view(service, job))
+            return json_response(_view(service, job))
         case _:
             return response(error(404, f"Invalid URL ({request.method} {request.path})"))
 
@@ -112,7 +137,7 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
         return response(error(400, "Invalid pagination."))
     items, more = page(service.listed(place.account)[::-1], *asked)
     token = str(asked[0] + len(items)) if more else None
-    return ok({"batches": [_view(service, job) for job in items], "pagination_token": token})
+    return json_response({"batches": [_view(service, job) for job in items], "pagination_token": token})
 
 
 def _first_model(source: Path) -> str:
@@ -159,16 +184,11 @@ def _view(service: BatchService, job: Job) -> dict[str, Any]:
         "name": job.order.tag,
         "create_time": rfc3339(job.created),
         "expire_time": rfc3339(job.created + _KEPT_S),
-        "cancel_time": _cancel_time(job),
+        "cancel_time": next((rfc3339(job.times[state]) for state in _STOPPED if state in job.times), None),
         "cancel_by_xai_message": job.problems[0].message if job.problems else None,
         "state": {} if job.shows_odd_state else _counts(service, job),
         "input_file_id": job.order.details["input_file_id"],
     }
-
-
-def _cancel_time(job: Job) -> str | None:
-    moments = [job.times[state] for state in _STOPPED if state in job.times]
-    return rfc3339(moments[0]) if moments else None
 
 
 def _counts(service: BatchService, job: Job) -> dict[str, int]:

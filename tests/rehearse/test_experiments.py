@@ -71,7 +71,7 @@ def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pyte
     assert len({row["reply_key"] for row in rows}) == len(rows)
     then(JudgeStage, "tasks", lambda tasks: tasks[:-1])(monkeypatch)  # one replicate of one answer is lost
     beside.settle()
-    compared = compare_rows(run, Truth.of(beside.work, beside.client))
+    compared = compare_rows(run, Truth(beside.work, beside.client))
     assert any("there 0 times (sample 0, replicate 1)" in str(problem) for problem in compared.wrong)
 
 

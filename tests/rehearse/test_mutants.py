@@ -284,7 +284,7 @@ def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage) -> None:
 
 
 def stored(stage: Stage, run: Run) -> Comparison:
-    return compare_stored(stage.work, run, stage.client, Truth.of(stage.work, stage.client))
+    return compare_stored(stage.work, run, stage.client, Truth(stage.work, stage.client))
 
 
 def test_doubled_rows(rehearsed_stage: Stage) -> None:

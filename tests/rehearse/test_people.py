@@ -49,7 +49,7 @@ def rated(rehearsed_stage: Stage) -> Iterator[Rehearsed]:
 
 
 def planted_in(stage: Stage, people: People = PEOPLE, seed: int = 0) -> PlantedRatings:
-    return plant(stage.work, Truth.of(stage.work, stage.client), people, seed)
+    return plant(stage.work, Truth(stage.work, stage.client), people, seed)
 
 
 def test_a_whole_rehearsal_knows_its_people_again(sound: tuple[Stage, Rehearsal]) -> None:

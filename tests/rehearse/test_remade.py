@@ -23,7 +23,6 @@ from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
-from hab_ray.rehearse.truth import Truth
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.work import Work
 from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
@@ -31,7 +30,6 @@ from tests.small_runs import Shape, answer_files, page_of, revise, summary_of, v
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
-TRUTH = Truth(deductions={}, plays={}, models={}, samples=2, answers={}, verdicts={})
 
 
 def uneven(work: Work) -> None:
@@ -70,7 +68,7 @@ CHECKS: dict[ModuleType, Callable[[RunReader], Iterator[str]]] = {
 
 def wrong(summary: Summary, analysis: ModuleType) -> str:
     """All that is found wrong with an analysis, one a line."""
-    return "\n".join(CHECKS[analysis](RunReader(replace(summary, tables={}), TRUTH)))
+    return "\n".join(CHECKS[analysis](RunReader(replace(summary, tables={}), calls={})))
 
 
 def test_sound_analyses_are_made_anew(summary: Summary, tmp_path: Path) -> None:
@@ -98,9 +96,9 @@ def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path
         (robustness, wrong_robustness),
     ]
     for analysis, check in checks:
-        assert not list(check(RunReader(summary_of(work), TRUTH)))
+        assert not list(check(RunReader(summary_of(work), calls={})))
         monkeypatch.setattr(analysis, "majority", lambda shares: np.where(np.isnan(shares), np.nan, shares >= 0.5))
-        assert list(check(RunReader(summary_of(work), TRUTH)))
+        assert list(check(RunReader(summary_of(work), calls={})))
 
 
 @pytest.mark.parametrize(
@@ -119,12 +117,12 @@ def test_errors_that_take_generation_calls_for_tests_are_noticed(
     revise(
         work, Verdict, lambda row: replace(row, state=State.FAILED, score=None) if row.test_id in lost else row, first
     )
-    truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): str(test.call) for test in tests}})
-    assert not list(wrong_generalisability(RunReader(summary_of(work), truth)))
+    calls = {"encourage_learning": {digest(test.prompt): str(test.call) for test in tests}}
+    assert not list(wrong_generalisability(RunReader(summary_of(work), calls)))
     page = " ".join(page_of(work).split())
     assert f"That is unknown: {why}" in page and "These errors hold" not in page
     around(generalisability, "errors", calls_of_one)(monkeypatch)
-    assert "does not follow from its components" in "".join(wrong_generalisability(RunReader(summary_of(work), truth)))
+    assert "does not follow from its components" in "".join(wrong_generalisability(RunReader(summary_of(work), calls)))
 
 
 def calls_of_one(sound: Any) -> Any:

@@ -23,7 +23,7 @@ DIMENSION = "correct_misinformation"
 def truth_of(work: Work) -> Truth:
     """What a rehearsal expects if the simulator has answered nothing."""
     silent: Any = SimpleNamespace(answers=list, verdicts=list, manners=list)
-    return Truth.of(work, silent)
+    return Truth(work, silent)
 
 
 def test_a_test_belongs_to_the_call_of_the_candidate_that_was_not_rejected_as_its_repeat(make_run: MakeRun) -> None:
@@ -51,4 +51,4 @@ def test_errors_are_those_of_the_tests_that_all_judges_scored(make_run: MakeRun,
         work.run.write(ChosenTest, f"tests/{dimension}.parquet", called)
     file = verdicts_file("mild", "alpha", DIMENSION)
     work.run.write(Verdict, file, work.run.read(Verdict, file)[lost:])
-    assert list(wrong_generalisability(RunReader(summary_of(work), truth_of(work)))) == []
+    assert list(wrong_generalisability(RunReader(summary_of(work), truth_of(work).calls))) == []

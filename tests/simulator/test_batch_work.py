@@ -15,9 +15,9 @@ import pytest
 from aiohttp import ClientSession
 
 from hab_simulator import Profile, SimulatorProcess, simulator
+from hab_simulator.anthropic import batch as anthropic_batch
+from hab_simulator.anthropic.batch import NotRequests, requests
 from hab_simulator.asks import Bill, MeantReply, Sighting, Usage
-from hab_simulator.batch import requests_array
-from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.spool import Entry, Lines, Spool
 from tests.simulator.batches import AnthropicClient, OpenAiClient, chat, openai_line
 from tests.simulator.conftest import Line, Start
@@ -73,7 +73,7 @@ async def test_speed_scales_the_turnaround_and_the_vendors_clock(start: Start) -
 
 @pytest.mark.parametrize("window", [20, 33, 64, 1 << 18])
 def test_requests_come_out_of_a_body_in_pieces(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    monkeypatch.setattr(requests_array, "_WINDOW", window)
+    monkeypatch.setattr(anthropic_batch, "_WINDOW", window)
     items = [{"a": [1, {"b": "]}, \u2028"}]}, {}, {"text": "x" * 100}]
     for indent in (None, 2):
         body = json.dumps({"requests": items}, indent=indent, ensure_ascii=False)

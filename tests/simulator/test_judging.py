@@ -140,7 +140,7 @@ def alpha(readings: Sequence[Sequence[bool]]) -> float:
 def test_judges_disagree_as_planted(planted: float) -> None:
     """Within 0.05 on each letter: three judges, 2,000 answers."""
     issues = tuple(issue.model_copy(update={"text": ""}) for issue in ISSUES)
-    truth = Truth.of(5, Planted(dimensions={"polite": PlantedDimension(issues=issues)}, judge_alpha=planted))
+    truth = Truth(5, Planted(dimensions={"polite": PlantedDimension(issues=issues)}, judge_alpha=planted))
     random = Random(1)
     read: list[list[tuple[str, ...]]] = []
     for number in range(2000):

@@ -144,10 +144,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, LoopContext) and attribute in LOOP_FIELDS:
             return getattr(obj, attribute)
         if isinstance(obj, Fields):
-            try:
+            with suppress(KeyError):
                 return obj.get(attribute)
-            except KeyError:
-                pass
         empty = "; the value before the dot is empty" if obj is None else ""
         return self.undefined(f"there is no field `{attribute}` here{empty}")
 

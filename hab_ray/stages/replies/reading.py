@@ -174,7 +174,11 @@ def _found(text: str, key: str) -> _Found:
 def _ending(text: str, start: int | None, end: int, key: str) -> dict[str, Any]:
     """Read the object with the key between two positions; raise Unreadable if it is broken or text follows it."""
     if has_visible_text(_CLOSERS.sub("", text[end:])):
-        raise Unreadable(_why_not_last(text, end))
+        if _is_open(text):
+            raise Unreadable(_INCOMPLETE)
+        if text[end:].lstrip().startswith("]"):
+            raise Unreadable("it holds a list of verdicts where one verdict is wanted")
+        raise Unreadable("something stands behind its JSON object")
     if start is not None and _is_open(text[:start]):
         raise Unreadable(_INCOMPLETE)
     value = None if start is None else _decoded(text[start:end], key)
@@ -183,14 +187,6 @@ def _ending(text: str, start: int | None, end: int, key: str) -> dict[str, Any]:
     if key not in value:
         raise Unreadable(f'it holds no JSON object with "{key}"')
     return value
-
-
-def _why_not_last(text: str, end: int) -> str:
-    if _is_open(text):
-        return _INCOMPLETE
-    if text[end:].lstrip().startswith("]"):
-        return "it holds a list of verdicts where one verdict is wanted"
-    return "something stands behind its JSON object"
 
 
 def _names_key(text: str, key: str) -> bool:

@@ -38,8 +38,11 @@ def check(text: str, reasoning: str, key: str, allowed: Collection[str], letters
     if not text and not reasoning:
         return
     text, verdict = folded(text), set(letters)
+    named = (_letters(value, allowed) for value in _values(_names(key), text))
+    headed = (_letters(value, allowed) for value in _values(_HEADING, text))
+    in_prose = (_letters(value.split("\n", 1)[0], allowed) for value in _values(_prose(key), text))
     in_json = (_letters(value, allowed) for value in _values(_json_names(key), folded(reasoning)))
-    statements = chain(_stated(text, key, allowed), _stated_in_prose(text, key, allowed), in_json)
+    statements = chain(named, filter(None, headed), filter(None, in_prose), in_json)
     if any(stated != verdict or number == _MAX_STATEMENTS for number, stated in enumerate(statements)):
         raise Contradiction
     if not _said_to_apply(text, allowed) <= verdict or _REFUSES.search(text):
@@ -57,16 +60,6 @@ def _values(pattern: re.Pattern[str], text: str) -> Iterator[str]:
         value = text[name.end() : name.end() + _MAX_VALUE]
         if name.end() + len(value) < len(text) or not _ONLY_SIGNS.fullmatch(value):
             yield value
-
-
-def _stated(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str] | None]:
-    yield from (_letters(value, allowed) for value in _values(_names(key), text))
-    yield from filter(None, (_letters(value, allowed) for value in _values(_HEADING, text)))
-
-
-def _stated_in_prose(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str]]:
-    lines = (value.split("\n", 1)[0] for value in _values(_prose(key), text))
-    yield from filter(None, (_letters(line, allowed) for line in lines))
 
 
 def _letters(value: str, allowed: Collection[str]) -> set[str] | None:

@@ -77,7 +77,6 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """The name of the record's file."""
         return record_name(self.epoch)
 
     @property
@@ -86,7 +85,6 @@ class Holder:
         return self.released or self.renewal is not None
 
     def record(self) -> bytes:
-        """Return the content of the record's file."""
         fields: dict[str, Any] = asdict(self)
         if self.renewal is None:
             del fields["renewal"]

@@ -106,7 +106,7 @@ class Renewals:
             present = read_holder(self._folder, self._holder.name).renewal
         except (FileNotFoundError, DamagedFile):
             present = None
-        if present is None or not is_same_holder(present, self._renewal):
+        if present is None or _owner(present) != _owner(self._renewal):
             self._lose(self._writer_of(self._holder.name))
 
     def _writer_of(self, name: str) -> str:
@@ -218,11 +218,6 @@ class RenewedLease:
 def next_renewal(renewal: Renewal) -> Renewal:
     """Return the renewal with the next counter and a new nonce of the same holder."""
     return replace(renewal, counter=renewal.counter + 1, nonce=f"{_owner(renewal)}-{secrets.token_hex(8)}")
-
-
-def is_same_holder(one: Renewal, other: Renewal) -> bool:
-    """Return whether one holder wrote both."""
-    return _owner(one) == _owner(other)
 
 
 def _owner(renewal: Renewal) -> str:

@@ -131,7 +131,7 @@ class KeyIndex:
     def add_keys(self, keys: Keys) -> None:
         """Add keys with their places. Another thread that searches meanwhile finds all keys added before."""
         run, runs = keys.in_order(), list(self._runs)
-        while runs and _may_merge(runs[-1], run):
+        while runs and len(runs[-1]) < 2 * len(run) and len(runs[-1]) + len(run) <= MAX_MERGED:
             run = run.before(runs.pop())
         if len(run):
             runs.append(run)
@@ -154,10 +154,6 @@ class KeyIndex:
     def sorted_keys(self) -> list[Keys]:
         """Return all keys in a few sorted runs, which share this index's memory."""
         return list(self._runs)
-
-
-def _may_merge(older: Keys, newer: Keys) -> bool:
-    return len(older) < 2 * len(newer) and len(older) + len(newer) <= MAX_MERGED
 
 
 class KeySet(KeyIndex):

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.records import in_one, is_part, read_table, whole_file
+from hab_ray.storage.replies.records import in_one, is_part, read_table, to_parquet, whole_file
 
 GROUP_BYTES = 1 << 20
 FOOTER_BYTES = 1 << 16
@@ -31,10 +31,8 @@ KEPT_BYTES = 1 << 26
 
 def part_of(table: pa.Table) -> bytes:
     """Encode a table as a part, in row groups of about `GROUP_BYTES`; no statistics keep the footer short."""
-    sink = pa.BufferOutputStream()
     rows = max(1, table.num_rows * GROUP_BYTES // max(1, table.nbytes))
-    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_statistics=False)
-    return bytes(sink.getvalue().to_pybytes())
+    return to_parquet(table, row_group_size=rows, write_statistics=False)
 
 
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
@@ -107,20 +105,18 @@ def _read(
 
 def _ranges(metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str] | None) -> list[tuple[int, int]]:
     """Return where the columns of row groups start and end in the file, joined across holes up to `HOLE_BYTES`."""
-    chunks = (metadata.row_group(group).column(n) for group in groups for n in range(metadata.num_columns))
+    spans: list[tuple[int, int]] = []
+    for chunk in (metadata.row_group(group).column(n) for group in groups for n in range(metadata.num_columns)):
+        if columns is None or chunk.path_in_schema.split(".")[0] in columns:
+            start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+            spans.append((start, start + chunk.total_compressed_size))
     ranges: list[tuple[int, int]] = []
-    wanted = (chunk for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
-    for start, end in sorted(map(_span, wanted)):
+    for start, end in sorted(spans):
         if ranges and start - ranges[-1][1] <= HOLE_BYTES:
             ranges[-1] = ranges[-1][0], max(end, ranges[-1][1])
         else:
             ranges.append((start, end))
     return ranges
-
-
-def _span(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
-    return start, start + chunk.total_compressed_size
 
 
 class RowReader:

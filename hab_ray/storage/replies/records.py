@@ -54,7 +54,6 @@ FAILURE_SCHEMA = pa.schema(
 _REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 _FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
 _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
-_PART = ".parquet"
 
 
 class RecordKind(StrEnum):
@@ -111,10 +110,13 @@ def to_arrow(table: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def to_parquet(table: pa.Table) -> bytes:
-    """Encode a table as a Parquet file, in memory so that no half-written file can be published."""
+def to_parquet(table: pa.Table, **options: Any) -> bytes:
+    """Encode a table as a Parquet file, in memory so that no half-written file can be published.
+
+    `options` are those of `pyarrow.parquet.write_table`.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    pq.write_table(table, sink, compression="zstd", **options)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -199,7 +201,7 @@ def prefix_of(kind: RecordKind, model: str) -> str:
 
 def is_part(name: str) -> bool:
     """Return whether a file is a compacted part rather than a writer's file."""
-    return name.endswith(_PART)
+    return name.endswith(".parquet")
 
 
 def epoch_of(name: str) -> int | None:

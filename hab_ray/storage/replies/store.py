@@ -66,17 +66,13 @@ class ModelIndex:
         read_listed(self._add_new_files)
 
     def _add_new_files(self) -> None:
-        for name in self._new_files():
+        indexed = set(self._files)
+        names = (name for name in self._folder.list(self._prefix) if name not in indexed and self._covers(name))
+        for name in sorted(names, key=is_part):  # last, so that a part wins over its sources
             entries = entries_in(self._folder, name)
             self.keys.add_keys(entries.keys.in_file(len(self._files)))
             self._costs.append(entries.costs.copy())  # a view would keep the whole file in memory
             self._files.append(name)
-
-    def _new_files(self) -> list[str]:
-        """Return the files that are not indexed yet, parts last, so that a part wins over the files it was made of."""
-        indexed = set(self._files)
-        names = (name for name in self._folder.list(self._prefix) if name not in indexed and self._covers(name))
-        return sorted(names, key=is_part)
 
     def _covers(self, name: str) -> bool:
         epoch = epoch_of(name)
@@ -186,7 +182,6 @@ class StoreWriter:
         self.folder.put_new(f"{prefix_of(kind, model)}/{self._stem}.{self._count:06d}.arrow", data)
 
     def flush(self) -> list[Failure]:
-        """Write all waiting outcomes; see `write`."""
         return self.write(self.take())
 
 
@@ -201,18 +196,15 @@ def _split(kind: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome]
         except MemoryError:
             raise
         except _UNSTORABLE as error:
-            failures.append(_unstorable(outcome, error))
+            failure = Failure(
+                key=outcome.key,
+                kind=FailureKind.MALFORMED,
+                attempts=1,
+                message=f"the answer cannot be stored: {error}"[:_MAX_REASON],
+                cost_nanousd=min(max(0, outcome.cost_nanousd), _MAX_COST),
+            )
+            failures.append(failure)
     return storable, failures
-
-
-def _unstorable(outcome: Outcome, error: Exception) -> Failure:
-    return Failure(
-        key=outcome.key,
-        kind=FailureKind.MALFORMED,
-        attempts=1,
-        message=f"the answer cannot be stored: {error}"[:_MAX_REASON],
-        cost_nanousd=min(max(0, outcome.cost_nanousd), _MAX_COST),
-    )
 
 
 class Store:

@@ -149,7 +149,6 @@ class Listings:
             return names.get(name)
 
     def names(self, prefix: str) -> list[str]:
-        """Return the names that begin with a prefix, sorted."""
         with self._listed(prefix) as names:
             return sorted(name for name in names if name.startswith(prefix))
 

@@ -107,7 +107,6 @@ class _Outages:
         )
 
     def end(self, waited_s: float) -> None:
-        """Report that a retried request succeeded."""
         with self._lock:
             if not self._is_reported or waited_s < _OUTAGE_S:
                 return
