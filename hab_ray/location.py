@@ -103,7 +103,6 @@ class Location:
 
     @property
     def name(self) -> str:
-        """The last component."""
         return self.path.name if self.is_local else posixpath.basename(self.given)
 
     @property

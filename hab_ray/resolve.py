@@ -220,8 +220,7 @@ def _check_paraphrases(work: Work) -> None:
                     f"variants.subjects.tests: {subject.tests}: the tests of {dimension} are not chosen yet; run the "
                     "sweep without this variant first, or give tests (`tests: FILE`)"
                 )
-            unknown = words.keys() - {test.id for test in tests} - {test.prompt for test in tests}
-            if unknown:
+            if unknown := words.keys() - {test.id for test in tests} - {test.prompt for test in tests}:
                 raise ConfigError(
                     one_line(f"variants.subjects.tests: {subject.tests}: {dimension} has no test {min(unknown)!r}")
                     + "; name tests by their ids or their whole prompts, as they are in the run's tests/"

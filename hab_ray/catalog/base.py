@@ -45,7 +45,6 @@ class UsdPrice(Dollars):
 
     @property
     def is_free(self) -> bool:
-        """Whether every price is zero."""
         prices = (self, *self.steps)
         return not any(each.input or each.output or each.cached or each.cache_written for each in prices)
 

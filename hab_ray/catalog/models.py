@@ -30,20 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from hab_ray.bounds import (
-    BatchRows,
-    Concurrent,
-    HighestTemperature,
-    Lanes,
-    LongSeconds,
-    Megabytes,
-    PerList,
-    PerMinute,
-    Reserve,
-    Share,
-    Tokens,
-    WaitSeconds,
-)
+from hab_ray import bounds
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url, checked_variable, is_at
 from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
@@ -88,12 +75,12 @@ class Limits(Strict):
     open batches.
     """
 
-    requests_per_minute: PerMinute | None = None
-    tokens_per_minute: PerMinute | None = None
-    enqueued_tokens: PerMinute | None = None
-    concurrent: Concurrent = 256
-    patience_s: LongSeconds = 900.0
-    timeout_s: LongSeconds = 600.0
+    requests_per_minute: bounds.PerMinute | None = None
+    tokens_per_minute: bounds.PerMinute | None = None
+    enqueued_tokens: bounds.PerMinute | None = None
+    concurrent: bounds.Concurrent = 256
+    patience_s: bounds.LongSeconds = 900.0
+    timeout_s: bounds.LongSeconds = 600.0
 
 
 OF_ACCOUNTS = frozenset({"patience_s", "timeout_s"})
@@ -106,7 +93,7 @@ class BatchTerms(Strict):
     `discount` is the share taken off the online price where no batch price is listed.
     """
 
-    discount: Share
+    discount: bounds.Share
     price: UsdPrice | None = None
 
 
@@ -119,13 +106,13 @@ class BatchPolicy(Strict):
     change the counters of an ended batch, its results are collected once the counters are unchanged for `still_s`.
     """
 
-    rows: BatchRows = 50_000
-    megabytes: Megabytes = 32.0
-    poll_s: LongSeconds = 15.0
-    longest_poll_s: LongSeconds = 300.0
-    in_doubt_s: WaitSeconds = 600.0
-    longest_s: LongSeconds = 108_000.0
-    still_s: WaitSeconds = 60.0
+    rows: bounds.BatchRows = 50_000
+    megabytes: bounds.Megabytes = 32.0
+    poll_s: bounds.LongSeconds = 15.0
+    longest_poll_s: bounds.LongSeconds = 300.0
+    in_doubt_s: bounds.WaitSeconds = 600.0
+    longest_s: bounds.LongSeconds = 108_000.0
+    still_s: bounds.WaitSeconds = 60.0
 
 
 class Lifecycle(Strict):
@@ -161,7 +148,7 @@ class Capabilities(Strict):
     purpose: Purpose = Purpose.CHAT
     sampling: Sampling = Sampling.BOTH
     thinking: Thinking = Thinking.NONE
-    thinking_reserve: Reserve = 8192
+    thinking_reserve: bounds.Reserve = 8192
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     json_schema: bool = True
     api_version: str | None = None
@@ -169,14 +156,14 @@ class Capabilities(Strict):
     schema_bounds: tuple[Literal["lists", "strings"], ...] = ()
     reports: tuple[str, ...] | None = None
     weights: str | None = None
-    list_size: PerList = 256
+    list_size: bounds.PerList = 256
     limits: Limits | None = None
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
-    highest_temperature: HighestTemperature = 2.0
+    highest_temperature: bounds.HighestTemperature = 2.0
     efforts: tuple[str, ...] | None = None
-    most_output: Tokens | None = None
+    most_output: bounds.Tokens | None = None
     cutoff: Cutoff | None = None
 
 
@@ -212,7 +199,6 @@ class ModelEntry(Capabilities):
         return self.model_copy(update={"efforts": ()}) if self.thinking is Thinking.NONE and self.efforts else self
 
     def takes_effort(self, effort: str) -> bool:
-        """Whether the vendor accepts this effort level for the model."""
         return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
 
     def covers(self, name: str) -> bool:
@@ -249,7 +235,7 @@ class ProviderEntry(Strict):
     batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
     priced_as: str | None = None
-    lanes: Lanes | None = None
+    lanes: bounds.Lanes | None = None
     models: Mapping[str, Capabilities] = {}
 
     @model_validator(mode="before")

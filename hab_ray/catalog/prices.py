@@ -104,12 +104,7 @@ class Price:
 
 def _dearest(prices: Sequence[Price]) -> Price:
     """Return the highest of some prices, part by part and without steps."""
-    return Price(
-        input=max(price.input for price in prices),
-        output=max(price.output for price in prices),
-        cached=max(price.cached for price in prices),
-        cache_written=max(price.cache_written for price in prices),
-    )
+    return Price(*(max(getattr(price, part) for price in prices) for part in Dollars.model_fields))
 
 
 def input_bytes(call: Call) -> int:

@@ -22,7 +22,7 @@ from hab_ray.errors import Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
 from hab_ray.planning.problems import Severity
-from hab_ray.providers.access import has_secret, variables_of
+from hab_ray.providers.access import has_secrets, variables_of
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.simulated import simulators_of
 
@@ -80,11 +80,8 @@ def _gemini_versions(providers: Mapping[str, ProviderEntry], store: Folder) -> I
 
 
 def _check_machine() -> Iterator[Finding]:
-    with_key = {
-        name: entry
-        for name, entry in load_catalog().providers.items()
-        if variables_of(entry) and all(has_secret(variable, os.environ) for variable in variables_of(entry))
-    }
+    known = load_catalog().providers.items()
+    with_key = {name: entry for name, entry in known if variables_of(entry) and has_secrets(entry, os.environ)}
     yield from (machine.python(), machine.ray())
     yield machine.room("store", Location.of("store"))
     yield from _check_vendors(with_key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,11 @@ def sweep_file(text: str) -> Path:
     if (path / "sweep.yaml").is_file():
         raise typer.BadParameter(f"{text} is the folder of a run. This command takes its sweep file")
     return path
+
+
+def place_option(metavar: str, help: str) -> Any:
+    """Return an option that takes the path of a folder, or its address in a bucket."""
+    return typer.Option(parser=Location.of, metavar=metavar, help=help)
 
 
 RunFolderArgument = Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hab_ray.cli.ending import errors
+from hab_ray.cli.options import place_option
 from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
@@ -33,14 +34,8 @@ class Choices:
         list[str] | None, typer.Option(metavar="NAME", help="A judge, instead of the sweep's. Repeatable.")
     ] = None
     model: Path | None = None
-    run: Annotated[
-        Location | None,
-        typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
-    ] = None
-    store: Annotated[
-        Location | None,
-        typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
-    ] = None
+    run: Annotated[Location | None, place_option("PATH", "The run's folder, instead of the sweep's `run:`.")] = None
+    store: Annotated[Location | None, place_option("PATH", "The store, instead of the sweep's `store:`.")] = None
     available_only: Annotated[
         bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
     ] = False

@@ -77,11 +77,11 @@ def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str], 
         name=name,
         models=models,
         dimensions=_dimensions(options.dimension, dimensions),
-        tests=_given_or_asked(
-            options.tests,
+        tests=_ask(
             "How many tests per dimension (such as 50; seeds = its own 12 queries)",
             number_of_tests,
             "seeds",
+            options.tests,
         ),
         judges=_judges(options.judge, models, endpoint, examples),
         endpoint=endpoint,
@@ -114,19 +114,13 @@ def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:
     if options.model:
         like, key_env = vendor_like(options.like or NONE), variable(options.key_env or NONE)
     else:
-        like = _given_or_asked(
-            options.like,
-            "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)",
-            vendor_like,
-            NONE,
-        )
-        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", variable, NONE)
+        question = "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)"
+        like = _ask(question, vendor_like, NONE, options.like)
+        key_env = _ask("Environment variable with its key (- = none)", variable, NONE, options.key_env)
     if like is not None and options.price is None:  # the vendor's prices apply
         return OwnEndpoint(url, like, key_env)
-    price = _given_or_asked(
-        options.price, "Dollars per million tokens, input/output (such as 0.1/0.5; 0/0 = free)", price_of
-    )
-    return OwnEndpoint(url, like, key_env, price)
+    question = "Dollars per million tokens, input/output (such as 0.1/0.5; 0/0 = free)"
+    return OwnEndpoint(url, like, key_env, _ask(question, price_of, given=options.price))
 
 
 def _judges(
@@ -174,16 +168,11 @@ def _names(text: str, example: str) -> tuple[str, ...]:
     return names
 
 
-def _given_or_asked(
-    given: str | None, question: str, read: Callable[[str], Answer], default: str | None = None
-) -> Answer:
-    return _ask(question, read, default) if given is None else read(given)
-
-
-def _ask(question: str, read: Callable[[str], Answer], default: str | None = None) -> Answer:
-    """Ask until `read` accepts the answer, `default` if it is empty; print why it refuses one."""
-    while True:
+def _ask(question: str, read: Callable[[str], Answer], default: str | None = None, given: str | None = None) -> Answer:
+    """Ask until `read` accepts the answer, `default` if it is empty; print why it refuses one. Not asked if `given`."""
+    while given is None:
         try:
             return read(typer.prompt(question, default=default or "", show_default=default is not None))
         except ConfigError as error:
             typer.echo(str(error))
+    return read(given)

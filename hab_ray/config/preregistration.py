@@ -23,8 +23,7 @@ OVERALL, PANEL, PRIMARY = "overall", "panel", "primary"
 # Equivalence margin: the 95 % interval of a difference must lie within it (two one-sided tests, each at 2.5 %).
 MARGIN = 0.05
 Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
-Alpha = Annotated[float, NUMBER, Field(gt=0, lt=1)]
-Margin = Annotated[float, NUMBER, Field(gt=0, lt=1)]
+Part = Annotated[float, NUMBER, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -112,8 +111,8 @@ class AnalysisPlan(Strict):
     primary: Outcome
     families: Annotated[tuple[Family, ...], Field(max_length=50)] = ()
     exclusions: Annotated[tuple[Statement, ...], Field(max_length=50)] = ()
-    alpha: Alpha
-    margin: Margin = MARGIN
+    alpha: Part
+    margin: Part = MARGIN
     stopping: Stopping
 
     @model_validator(mode="after")

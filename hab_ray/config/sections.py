@@ -9,22 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from hab_ray.bounds import (
-    MAX_LISTED,
-    BudgetUsd,
-    Candidates,
-    Components,
-    PerCall,
-    Points,
-    RandomState,
-    Risk,
-    Seconds,
-    Seed,
-    Shown,
-    Temperature,
-    Tokens,
-    TopP,
-)
+from hab_ray import bounds
 from hab_ray.calls import Params, has_visible_text
 from hab_ray.catalog.base import Strict
 from hab_ray.location import Location
@@ -54,9 +39,9 @@ class SpendingLimit(Strict):
     That holds if the costs of a stage and model's rows, sent by batch in a random order, are exchangeable.
     """
 
-    usd: BudgetUsd
+    usd: bounds.BudgetUsd
     reserve: Literal["hard", "likely"] = "hard"
-    risk: Risk = 1e-6
+    risk: bounds.Risk = 1e-6
 
     @property
     def assumption(self) -> str | None:
@@ -73,9 +58,9 @@ class SpendingLimit(Strict):
 class ParamOverrides(Strict):
     """Settings of a subject or judge that replace the stage's."""
 
-    max_tokens: Tokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
+    max_tokens: bounds.Tokens | None = None
+    temperature: bounds.Temperature | None = None
+    top_p: bounds.TopP | None = None
     effort: str | None = None
 
     def over(self, base: Params) -> Params:
@@ -88,12 +73,12 @@ class Generate(Strict):
 
     model: Name
     mode: ModeName | None = None
-    candidates: Candidates
-    per_call: PerCall = 3
-    seeds_shown: Shown = 3
-    temperature: Temperature = 1.4
-    top_p: TopP = 0.95
-    max_tokens: Tokens = 1500
+    candidates: bounds.Candidates
+    per_call: bounds.PerCall = 3
+    seeds_shown: bounds.Shown = 3
+    temperature: bounds.Temperature = 1.4
+    top_p: bounds.TopP = 0.95
+    max_tokens: bounds.Tokens = 1500
 
 
 class Validate(Strict):
@@ -101,9 +86,9 @@ class Validate(Strict):
 
     model: Name
     mode: ModeName | None = None
-    keep: Candidates
-    floor: Points = 0
-    max_tokens: Tokens = 1000
+    keep: bounds.Candidates
+    floor: bounds.Points = 0
+    max_tokens: bounds.Tokens = 1000
 
 
 class Select(Strict):
@@ -115,9 +100,9 @@ class Select(Strict):
     embedding: Name
     mode: ModeName | None = None
     newlines: Literal["keep", "space"] = "keep"
-    tests: Candidates
-    components: Components = 50
-    seed: RandomState = 42
+    tests: bounds.Candidates
+    components: bounds.Components = 50
+    seed: bounds.RandomState = 42
 
 
 class AskedModel(Strict):
@@ -199,7 +184,6 @@ class SubjectVariant(Strict):
         return self
 
     def of(self, subject: Subject) -> VariedSubject:
-        """Return a subject as it is asked under this variant."""
         system = subject.system if self.system is None else self.system
         changes = {"name": f"{subject.name} ({self.name})", "system": system, "base": subject.name, "tests": self.tests}
         return VariedSubject(**dict(subject) | changes)
@@ -221,7 +205,6 @@ class JudgeVariant(Strict):
         return self
 
     def of(self, judge: Judge) -> VariedJudge:
-        """Return a judge as it is asked under this variant."""
         changes = {"base": judge.name, "issues": self.issues, "rubrics": self.rubrics}
         return VariedJudge(**dict(judge) | changes | {"name": f"{judge.name} ({self.name})"})
 
@@ -229,8 +212,8 @@ class JudgeVariant(Strict):
 class Variants(Strict):
     """The variants of every subject and of every judge."""
 
-    subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=MAX_LISTED)] = ()
-    judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=MAX_LISTED)] = ()
+    subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=bounds.MAX_LISTED)] = ()
+    judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=bounds.MAX_LISTED)] = ()
 
 
 def _off(given: Any) -> Any:
@@ -244,9 +227,9 @@ Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 class ResponseSample(Strict):
     """Has judges read the answers to a random sample of a file's tests, drawn by `seed`, the same for every subject."""
 
-    per_dimension: Candidates
+    per_dimension: bounds.Candidates
     by: Literal["test"] = "test"
-    seed: Seed = 0
+    seed: bounds.Seed = 0
 
 
 class Drawn(Strict):
@@ -265,7 +248,7 @@ class GivenAnswers(Strict):
     """
 
     file: Place
-    subjects: Annotated[tuple[Name, ...], Field(max_length=MAX_LISTED)] = ()
+    subjects: Annotated[tuple[Name, ...], Field(max_length=bounds.MAX_LISTED)] = ()
     sample: ResponseSample | None = None
     only: Literal["rated"] | None = None
 
@@ -282,9 +265,9 @@ class LeaseTimes(Strict):
     Another process may take the lease over once its record has not changed for `take_s`.
     """
 
-    renew_s: Seconds = 10.0
-    lost_s: Seconds = 20.0
-    take_s: Seconds = 40.0
+    renew_s: bounds.Seconds = 10.0
+    lost_s: bounds.Seconds = 20.0
+    take_s: bounds.Seconds = 40.0
 
     @model_validator(mode="after")
     def _in_this_order(self) -> Self:

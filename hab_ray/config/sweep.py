@@ -175,7 +175,7 @@ class Sweep(Strict):
 
     def model_names(self) -> list[str]:
         """Return every model the sweep calls, without duplicates, in the order of the stages."""
-        return list(dict.fromkeys(name for _, name in self.models_by_key()))
+        return list(dict.fromkeys(name for _, name, _ in self.modes_by_key()))
 
     def modes_by_key(self) -> Iterator[tuple[str, str, ModeName]]:
         """Yield the key that names a model, the model's name and how its calls are sent, in the order of the stages."""
@@ -189,10 +189,6 @@ class Sweep(Strict):
             yield f"subjects.{number}.model", subject.model, subject.mode or self.mode
         for number, judge in enumerate(self.judges):
             yield f"judges.{number}.model", judge.model, judge.mode or self.mode
-
-    def models_by_key(self) -> Iterator[tuple[str, str]]:
-        """Yield the key that names a model and the model's name, in the order of the stages."""
-        yield from ((key, name) for key, name, _ in self.modes_by_key())
 
     def on_local_weights(self, weights: Path) -> Sweep:
         """Return the sweep with every chat model that `hab` serves itself replaced by a .gguf file.
@@ -257,7 +253,7 @@ def checked_sweep(given: Mapping[str, Any], where: str) -> Sweep:
     """Return the sweep that a mapping of keys describes; `where` names the source of the keys in messages.
 
     Raises:
-        ConfigError: with one line per problem.
+        ConfigError: keys are invalid, or do not fit each other, the catalogue or existing files; a line per problem.
     """
     try:
         sweep = Sweep.model_validate(given)
@@ -265,17 +261,7 @@ def checked_sweep(given: Mapping[str, Any], where: str) -> Sweep:
         errors = error.errors(include_url=False)[:MAX_ERRORS]
         causes = [each for each in errors if not _is_consequence(each, given, errors)]
         raise ConfigError(_listed(one_line(f"{where}: {_explained(given, each)}") for each in causes)) from None
-    return without_contradictions(sweep, where)
-
-
-def without_contradictions(sweep: Sweep, where: str) -> Sweep:
-    """Return `sweep`, whose keys are each valid, unchanged if they fit each other, the catalogue and existing files.
-
-    Raises:
-        ConfigError: with one line per problem.
-    """
-    problems = list(_problems(sweep))
-    if problems:
+    if problems := list(_problems(sweep)):
         raise ConfigError(_listed(one_line(f"{where}: {p}") for p in problems))
     return sweep
 

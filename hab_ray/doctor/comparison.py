@@ -161,10 +161,9 @@ def _compare_verb(
     compared.differ(label, verb, _missing_headers(alike, reference))
     compared.differ(label, verb, _other_documents(alike, reference))
     their_shape, our_shape = shape(_documents(alike)), shape(_documents(reference))
-    changed = changes(their_shape, our_shape)
-    ranked = ((of_field(verb, one.path, one.is_in_some), one.words) for one in changed.differences)
-    compared.differ(label, verb, ranked)
-    compared.note(label, verb, (f"new field `{path}`" for path in changed.unexpected))
+    changed, unexpected = changes(their_shape, our_shape)
+    compared.differ(label, verb, ((of_field(verb, one.path, one.is_in_some), one.words) for one in changed))
+    compared.note(label, verb, (f"new field `{path}`" for path in unexpected))
     compared.differ(label, verb, _other_enum_values(verb, their_shape, our_shape, protocol))
     if verb.endswith(_ENDED):
         compared.differ(label, verb, _other_counts(their_shape, our_shape))
@@ -273,8 +272,7 @@ def _other_enum_values(verb: str, theirs: Shape, ours: Shape, protocol: WireProt
         known = set(ours.fields[path].texts) | protocol.same_ends
         if name in STATES and not verb.endswith(_ENDED):
             known |= protocol.open_states
-        strange = theirs.fields[path].texts - known
-        if strange:
+        if strange := theirs.fields[path].texts - known:
             rank = of_field(verb, path, is_in_some=False)
             yield rank, f"`{path}` is {shown(strange)}, where the simulator says {shown(ours.fields[path].texts)}"
 

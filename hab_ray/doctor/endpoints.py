@@ -155,8 +155,7 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
     subject, names = f"{provider}: key", variables_of(entry)
     if not names:
         return [ok(subject, f"none is configured; calls send {NO_KEY!r} instead")]
-    problems = {name: problem for name in names if (problem := secret_problem(name, os.environ))}
-    if problems:
+    if problems := {name: problem for name in names if (problem := secret_problem(name, os.environ))}:
         others = "or let {}_FILE name a file with it; or leave these models out"
         return [
             wrong(subject, problem, f"{how_to_set(name, 'the key', os.environ)}, {others.format(name)}")

@@ -74,7 +74,6 @@ class Examined:
     lost_nanousd: int = 0
 
     def count(self, counters: Counters) -> None:
-        """Add the counters of an engine."""
         self.calls += counters.calls
         self.cost_nanousd += counters.cost_nanousd
         self.lost_nanousd += counters.lost_nanousd

@@ -51,7 +51,8 @@ def room(key: str, place: Location) -> Finding:
     """Check that the folder of a run or store is writable and that its disk has space."""
     if not place.is_local:
         return _bucket(key, place)
-    folder = _nearest(place.absolute().path)
+    path = place.absolute().path
+    folder = next((each for each in (path, *path.parents) if os.path.isdir(each)), Path("/"))  # what this user can see
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"hab doctor")
@@ -87,11 +88,6 @@ def _bucket(key: str, place: Location) -> Finding:
     except ConfigError as error:
         return wrong(key, str(error), f"correct `{key}:` or the credentials of the bucket")
     return ok(key, f"{place}: the bucket answers")
-
-
-def _nearest(path: Path) -> Path:
-    """Return the folder itself or its nearest parent that this user can see."""
-    return next((each for each in (path, *path.parents) if os.path.isdir(each)), Path("/"))
 
 
 def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:

@@ -7,9 +7,9 @@ inferred from documents of one kind: a field is expected if every object at its 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 _KINDS = {
     dict: "an object",
@@ -94,35 +94,24 @@ def leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-@dataclass(frozen=True, order=True)
-class FieldChange:
+class FieldChange(NamedTuple):
     """A difference of a field, in words; `is_in_some` if only some of the objects at its parent path lack it."""
 
     words: str
     path: str
     is_in_some: bool = False
 
-    def __str__(self) -> str:
-        return self.words
 
-
-@dataclass(frozen=True)
-class FieldChanges:
-    """How a vendor's fields differ from the simulator's; `unexpected` are new fields."""
-
-    differences: tuple[FieldChange, ...]
-    unexpected: tuple[str, ...]
-
-
-def changes(theirs: Shape, ours: Shape) -> FieldChanges:
-    """Return the differences between a vendor's documents and the simulator's."""
+def changes(theirs: Shape, ours: Shape) -> tuple[list[FieldChange], list[str]]:
+    """Return the differences between a vendor's documents and the simulator's, and the vendor's new fields."""
     new = [path for path in theirs.fields if path not in ours.fields and not path.endswith(_MEMBER)]
     top_new = [path for path in new if ours.topmost_missing(path) == path]
     found: list[FieldChange] = []
     explained: set[str] = set()
     for path in _missing(theirs, ours):
-        replacement = _moved(path, new, theirs, ours) or _renamed(path, top_new, explained, theirs, ours)
-        if replacement:
+        renamed = (each for each in top_new if parent(each) == parent(path) and each not in explained)
+        moved = (each for each in new if leaf(each) == leaf(path))
+        if replacement := _only_fit(path, moved, theirs, ours) or _only_fit(path, renamed, theirs, ours):
             explained.add(replacement)
             found.append(FieldChange(f"`{path}` is `{replacement}` instead", path))
         elif path in theirs.fields:
@@ -131,8 +120,8 @@ def changes(theirs: Shape, ours: Shape) -> FieldChanges:
             found.append(FieldChange(f"no `{path}`", path))
     for path in theirs.fields.keys() & ours.fields.keys():
         found += [FieldChange(words, path) for words in _other_values(path, theirs.fields[path], ours.fields[path])]
-    unexpected = tuple(path for path in top_new if not any(_is_within(known, path) for known in explained))
-    return FieldChanges(tuple(sorted(found)), unexpected)
+    inside = {path: (f"{path}.", f"{path}[") for path in top_new if path not in explained}
+    return sorted(found), [path for path in inside if not any(each.startswith(inside[path]) for each in explained)]
 
 
 def _missing(theirs: Shape, ours: Shape) -> Iterator[str]:
@@ -143,25 +132,10 @@ def _missing(theirs: Shape, ours: Shape) -> Iterator[str]:
             yield path
 
 
-def _moved(path: str, new: Collection[str], theirs: Shape, ours: Shape) -> str | None:
-    """Return the only new field with the name and type of a missing one, at any path."""
-    found = [each for each in new if leaf(each) == leaf(path) and _fits(path, each, theirs, ours)]
-    return found[0] if len(found) == 1 else None
-
-
-def _renamed(path: str, new: Sequence[str], taken: Collection[str], theirs: Shape, ours: Shape) -> str | None:
-    """Return the only new field in the object of a missing one with its type."""
-    candidates = (each for each in new if parent(each) == parent(path) and each not in taken)
-    found = [each for each in candidates if _fits(path, each, theirs, ours)]
-    return found[0] if len(found) == 1 else None
-
-
-def _fits(path: str, other: str, theirs: Shape, ours: Shape) -> bool:
-    return path not in theirs.fields and bool(ours.fields[path].kinds & theirs.fields[other].kinds)
-
-
-def _is_within(path: str, above: str) -> bool:
-    return path == above or path.startswith((f"{above}.", f"{above}["))
+def _only_fit(path: str, candidates: Iterable[str], theirs: Shape, ours: Shape) -> str | None:
+    """Return the candidate with the type of a field that is missing everywhere, if there is only one."""
+    found = [each for each in candidates if ours.fields[path].kinds & theirs.fields[each].kinds]
+    return found[0] if len(found) == 1 and path not in theirs.fields else None
 
 
 def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:

@@ -74,7 +74,6 @@ class Tap:
             await asyncio.sleep(_QUIET_S / 4)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Forward one request and return its answer."""
         number, _, below = request.path_qs.lstrip("/").partition("/")
         if not number.isdecimal() or int(number) >= len(self._tapped):
             return web.Response(status=404, text="no such address")

@@ -45,7 +45,6 @@ class OwnEndpoint:
 
     @property
     def name(self) -> str:
-        """The endpoint's name in the sweep file."""
         return "gateway" if self.like else "endpoint"
 
     def serves(self, model: str, catalog: Catalog) -> bool:

@@ -68,4 +68,4 @@ def calls_by_key(work: Work) -> dict[str, int]:
         "subjects": asked * (1 + len(sweep.variants.subjects)),
         "judges": verdicts * sweep.replicates,
     }
-    return {key: each[key.partition(".")[0]] for key, _ in sweep.models_by_key()}
+    return {key: each[key.partition(".")[0]] for key, _, _ in sweep.modes_by_key()}

@@ -41,11 +41,7 @@ Progress = Callable[[int, int | None], None]
 """Called with the bytes downloaded so far, and the total if known."""
 
 
-def _ignore(have: int, total: int | None) -> None:
-    pass
-
-
-def pull(name_or_path: str, *, cache: Path, hub: str = HUB, fetched: Progress = _ignore) -> Path:
+def pull(name_or_path: str, *, cache: Path, hub: str = HUB, fetched: Progress = lambda have, total: None) -> Path:
     """Fetch weights into the folder `cache` unless they are there, and return their path.
 
     Takes a known name, `hf:<owner>/<repo>/<file>.gguf`, or the path of a .gguf file, which is used where it is.
@@ -57,7 +53,7 @@ def pull(name_or_path: str, *, cache: Path, hub: str = HUB, fetched: Progress = 
     return pull_to(locate(name_or_path, cache), hub, fetched)
 
 
-def pull_to(wanted: WeightsFile, hub: str, fetched: Progress = _ignore) -> Path:
+def pull_to(wanted: WeightsFile, hub: str, fetched: Progress = lambda have, total: None) -> Path:
     """Fetch a file of weights to its path; see `pull`."""
     if wanted.path.is_file():
         _check(wanted.path, wanted)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Self
 
 import platformdirs
 import yaml
@@ -46,20 +45,6 @@ class HubFile(_Strict):
 
     repo: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
     file: str = Field(pattern=r"^(\w[\w.+-]*/)*\w[\w.+-]*\.gguf$")
-
-    @classmethod
-    def parse(cls, reference: str) -> Self:
-        """Parse `hf:<owner>/<repo>/<file>`.
-
-        Raises:
-            LocalError: the reference has another form.
-        """
-        owner, _, rest = reference.removeprefix("hf:").partition("/")
-        repo, _, file = rest.partition("/")
-        try:
-            return cls(repo=f"{owner}/{repo}", file=file)
-        except ValidationError:
-            raise LocalError(f"{reference}: write hf:<owner>/<repo>/<file>.gguf") from None
 
 
 class HubOrParts(_Strict):
@@ -130,7 +115,12 @@ def locate(name_or_path: str, cache: Path) -> WeightsFile:
         LocalError: it is none of the three.
     """
     if name_or_path.startswith("hf:"):
-        hub = HubFile.parse(name_or_path)
+        owner, _, rest = name_or_path.removeprefix("hf:").partition("/")
+        repo, _, file = rest.partition("/")
+        try:
+            hub = HubFile(repo=f"{owner}/{repo}", file=file)
+        except ValidationError:
+            raise LocalError(f"{name_or_path}: write hf:<owner>/<repo>/<file>.gguf") from None
         return WeightsFile(cache / "hf" / hub.repo / hub.file, hub, None)
     if name_or_path.endswith(".gguf"):
         return WeightsFile(Path(os.path.expanduser(name_or_path)).resolve(), None, None)

@@ -80,7 +80,6 @@ class Draft:
 
     @property
     def asks(self) -> bool:
-        """Whether it has calls to pay for."""
         return bool(self._asked)
 
     def add(self, count: int, call: Call, said: float, most_said: float) -> None:
@@ -103,7 +102,8 @@ class Draft:
                 output=min(round(asked.count * answer), most_output),
             )
             dearest = max(dearest, highest_online.bound(round(asked.most_said), most_answer))
-            sent = BYTES_ESCAPED * round(asked.most_said * self._list_size(asked.count)) + WIRE_BYTES
+            together = min(asked.count, model.entry.list_size) if model.entry.purpose is Purpose.EMBEDDING else 1
+            sent = BYTES_ESCAPED * round(asked.most_said * together) + WIRE_BYTES
             largest = max(largest, highest_online.bound(sent, most_answer))
             each_online, each_batch = (price.at(usage.input // max(1, asked.count)) for price in (online, batch))
             most_said = round(asked.most_said)
@@ -132,11 +132,6 @@ class Draft:
             dearest=dearest,
             largest=largest,
         )
-
-    def _list_size(self, count: int) -> int:
-        """Return how many of `count` calls fit into one request."""
-        entry = self.work.model(self.shard).entry
-        return min(count, entry.list_size) if entry.purpose is Purpose.EMBEDDING else 1
 
     def _answers(self, limit: int, measured: Measured) -> tuple[float, int]:
         """Return the average and maximum output tokens of a call."""

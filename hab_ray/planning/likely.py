@@ -64,7 +64,6 @@ class _Cell:
         return next((wave for wave in waves if wave.nanousd <= free and wave.rows <= most), None)
 
     def cost(self, seen: int, wave: Wave) -> int:
-        """Return the simulated cost of a wave."""
         return int(self._costs[seen : seen + wave.rows].sum())
 
     def rest(self, seen: int) -> BatchedCalls:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import all_batches, balance_of
-from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
@@ -49,12 +48,13 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     online_seconds = sum(time.seconds for time in _times(work, online, latencies or {}))
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
-    epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    registry = Registry(work.sweep.store)
+    epochs = registry.epochs(work.run_id, work.run_path)
     batches = list(all_batches(store.folder))
-    opening = _opening(work, store, epochs, [batch for batch in batches if batch.epoch in epochs])
+    online_spent = online_spending(store.folder, epochs, registry.released_up_to(work.run_id))
+    opening = balance_of(online_spent, [batch for batch in batches if batch.epoch in epochs], work.models)
     inexact = {line.model for line in lines if not line.exact}
-    waited = list(_in_batches(work, store, epochs, batches, counting, inexact))
-    unasked = sum(one.unasked_nanousd for one in waited if one.is_own)
+    of_others, unasked_calls, unasked = _in_batches(work, store, epochs, batches, counting, inexact)
     outlook = budget_outlook(
         stages,
         likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
@@ -73,8 +73,8 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
         online_seconds,
         outlook,
         at_vendors=opening.committed - unasked,
-        of_others=sum(one.asked for one in waited if not one.is_own),
-        unasked_calls=sum(one.unasked for one in waited if one.is_own),
+        of_others=of_others,
+        unasked_calls=unasked_calls,
         unasked=unasked,
     )
 
@@ -105,38 +105,28 @@ def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
     return BatchedCalls(sums.to_pay, sums.batch, sums.most_batch, at_once)
 
 
-def _opening(work: Work, store: Store, epochs: Set[int], batches: Sequence[Batch]) -> OpeningBalance:
-    """Return what the run has spent, and what its open batches reserve, also those that it no longer waits for."""
-    released = Registry(work.sweep.store).released_up_to(work.run_id)
-    return balance_of(online_spending(store.folder, epochs, released), batches, work.models)
-
-
-@dataclass(frozen=True)
-class _InBatch:
-    """The calls in an open batch that the sweep asks for, and the others with what is reserved for them."""
-
-    is_own: bool
-    asked: int
-    unasked: int
-    unasked_nanousd: int
-
-
 def _in_batches(
     work: Work, store: Store, epochs: Set[int], batches: Iterable[Batch], counting: Counting, inexact: Set[str]
-) -> Iterator[_InBatch]:
-    """Yield the contents of the open ones of these batches of the sweep's models, whichever run sent them.
+) -> tuple[int, int, int]:
+    """Count calls in the open ones of these batches of the sweep's models.
 
-    Batches of vectors by models in `inexact` are left out: candidates are kept once all have a score, so that the plan
-    does not know yet which ones are.
+    Return how many that the sweep asks for are in batches of other runs, and how many that it does not ask for are in
+    the run's own, with the nano-dollars reserved for these. Batches of vectors by models in `inexact` are left out:
+    candidates are kept once all have a score, so that the plan does not know yet which ones are.
     """
+    of_others = unasked = nanousd = 0
     for batch in batches:
         intent = batch.intent
         is_counted = intent.model in work.models and not (intent.embeds and intent.model in inexact)
         if is_counted and batch.phase is not Phase.DONE:
             keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
-            unasked = len(keys - counting.asked(intent.model))
-            share = intent.nanousd * unasked // intent.rows
-            yield _InBatch(batch.epoch in epochs, len(keys) - unasked, unasked, share)
+            others = len(keys - counting.asked(intent.model))
+            if batch.epoch in epochs:
+                unasked += others
+                nanousd += intent.nanousd * others // intent.rows
+            else:
+                of_others += len(keys) - others
+    return of_others, unasked, nanousd
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

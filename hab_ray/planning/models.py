@@ -34,7 +34,7 @@ class Wanted:
 
 def where_of(sweep: Sweep, model: str) -> str:
     """Return the sweep's keys that name a model."""
-    return ", ".join(key for key, name in sweep.models_by_key() if name == model)
+    return ", ".join(key for key, name, _ in sweep.modes_by_key() if name == model)
 
 
 def lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
@@ -141,8 +141,7 @@ def unlisted(work: Work) -> Iterator[Problem]:
         if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
             continue
         near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, SURELY_LIKE)}
-        same = next((name for name, other in near.items() if other.wire == entry.wire), None)
-        if same:
+        if same := next((name for name, other in near.items() if other.wire == entry.wire), None):
             cause = (
                 f"{where}: of {model.name} nothing is known but its price: not what it takes, reports or when it ends"
             )

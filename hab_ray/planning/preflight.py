@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from difflib import get_close_matches
 from functools import cache
-from itertools import chain, product
+from itertools import chain, product, starmap
 from pathlib import Path
 
 from hab_ray.catalog.addresses import cluster_address
@@ -89,12 +89,8 @@ def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:
     Raises:
         ConfigError: they would be deleted with the job's package.
     """
-    lost = [
-        f"`{key}: {place}`"
-        for key, place in (("run", sweep.run_folder), ("store", sweep.store))
-        if _is_lost(place, folder)
-    ]
-    if lost:
+    places = {"run": sweep.run_folder, "store": sweep.store}
+    if lost := [f"`{key}: {place}`" for key, place in places.items() if _is_lost(place, folder)]:
         raise ConfigError(
             f"{' and '.join(lost)}: this is a Ray job, which works in a temporary copy of the uploaded package. Ray "
             "deletes that copy, and the next submit would pay for every call again. Give both places an address that "
@@ -195,45 +191,32 @@ def _packages(record: Record, work: Work) -> Iterator[Problem]:
 
 def _left_out(record: Record, work: Work) -> Iterator[Problem]:
     """Find subjects, judges, variants and dimensions that the run has answers of and the sweep no longer names."""
-    if gone := [*_no_longer_named(record, work), *_variants_no_longer_named(record, work)]:
+    so_far = _named_so_far(record, work)
+    if gone := [what for what, is_named, files in so_far if not is_named and any(map(work.run.count, files))]:
         cause = f"{work.run_path} also holds {', '.join(gone)}, which this sweep no longer names"
         remedy = "left out of the scores and the report from now on; what they cost still counts as spent"
         yield Problem(Severity.WARNING, (), cause, remedy)
 
 
-def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
-    subjects, dimensions = record.sweep.subject_names, record.dimensions
-    judges = {judge.name for judge in work.sweep.judges}
-    for subject in (subject.name for subject in record.sweep.subjects):
-        files = (responses_file(subject, dimension) for dimension in dimensions)
-        if subject not in work.sweep.subject_names and _has_rows(work, files):
-            yield subject
-    for judge in (judge.name for judge in record.sweep.judges):
-        files = (verdicts_file(judge, *part) for part in product(subjects, dimensions))
-        if judge not in judges and _has_rows(work, files):
-            yield f"judge {judge}"
-    for dimension in dimensions:
-        files = (responses_file(subject, dimension) for subject in subjects)
-        if dimension not in work.rubrics and _has_rows(work, files):
-            yield f"dimension {dimension}"
-
-
-def _variants_no_longer_named(record: Record, work: Work) -> Iterator[str]:
-    before, now, dimensions = record.sweep, work.sweep.variants, record.dimensions
+def _named_so_far(record: Record, work: Work) -> Iterator[tuple[str, bool, Iterable[str]]]:
+    """Yield what the run has named so far, whether the sweep still names it, and the files of its rows."""
+    before, sweep, variants = record.sweep, work.sweep, work.sweep.variants
+    subjects, dimensions = before.subject_names, record.dimensions
+    for name in (subject.name for subject in before.subjects):
+        yield name, name in sweep.subject_names, starmap(responses_file, product([name], dimensions))
+    for name in (judge.name for judge in before.judges):
+        files = starmap(verdicts_file, product([name], subjects, dimensions))
+        yield f"judge {name}", name in {judge.name for judge in sweep.judges}, files
+    for name in dimensions:
+        yield f"dimension {name}", name in work.rubrics, starmap(responses_file, product(subjects, [name]))
     for variant in before.variants.subjects:
-        answers = product((variant.of(subject).name for subject in before.subjects), dimensions)
-        files = (responses_file(*part) for part in answers)
-        if variant.name not in {one.name for one in now.subjects} and _has_rows(work, files):
-            yield f"variant {variant.name}"
+        answers = product([variant.of(subject).name for subject in before.subjects], dimensions)
+        is_named = variant.name in {one.name for one in variants.subjects}
+        yield f"variant {variant.name}", is_named, starmap(responses_file, answers)
     for reading in before.variants.judges:
-        read = product((reading.of(judge).name for judge in before.judges), before.subject_names, dimensions)
-        files = (verdicts_file(*part) for part in read)
-        if reading.name not in {one.name for one in now.judges} and _has_rows(work, files):
-            yield f"judges' variant {reading.name}"
-
-
-def _has_rows(work: Work, files: Iterable[str]) -> bool:
-    return any(work.run.count(file) for file in files)
+        read = product([reading.of(judge).name for judge in before.judges], subjects, dimensions)
+        is_named = reading.name in {one.name for one in variants.judges}
+        yield f"judges' variant {reading.name}", is_named, starmap(verdicts_file, read)
 
 
 def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
@@ -244,9 +227,8 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
     """
     errors = [p for p in problems if p.severity is Severity.ERROR]
     failing = {name for problem in errors for name in problem.models}
-    making = [(key, name) for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))]
-    needed = [f"{key}: {name}" for key, name in making if name in failing]
-    if needed:
+    making = [(key, name) for key, name, _ in sweep.modes_by_key() if not key.startswith(("subjects.", "judges."))]
+    if needed := [f"{key}: {name}" for key, name in making if name in failing]:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
     subjects = tuple(s for s in sweep.subjects if s.model not in failing)
     judges = tuple(j for j in sweep.judges if j.model not in failing)
@@ -296,7 +278,7 @@ def _unfit_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str
 
 
 def _runs_without(sweep: Sweep, failing: Set[str]) -> bool:
-    making = {name for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))}
+    making = {name for key, name, _ in sweep.modes_by_key() if not key.startswith(("subjects.", "judges."))}
     subjects, judges = {s.model for s in sweep.subjects}, {j.model for j in sweep.judges}
     return not making & failing and all(not asked or asked - failing for asked in (subjects, judges))
 

@@ -37,6 +37,5 @@ def refuse_errors(problems: Sequence[Problem]) -> None:
     Raises:
         ConfigError: there are; the message has one line per error.
     """
-    errors = [str(p) for p in problems if p.severity is Severity.ERROR]
-    if errors:
+    if errors := [str(p) for p in problems if p.severity is Severity.ERROR]:
         raise ConfigError("\n".join(errors))

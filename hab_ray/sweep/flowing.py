@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.pending import Pending
@@ -65,7 +66,8 @@ class SpoolQueue:
             if route.mode is Mode.BATCH:
                 taken = sendable if sum(spool.total for spool in sendable) >= MIN_BATCH else []
             else:
-                taken = _first(sendable, _room(open_on(route)))
+                room, before = _room(open_on(route)), accumulate((spool.total for spool in sendable), initial=0)
+                taken = [spool for spool, calls in zip(sendable, before, strict=False) if calls < room]
             if taken:
                 self._waiting[route] = [spool for spool in waiting if spool not in taken]
                 yield route.mode, taken
@@ -85,13 +87,3 @@ def _room(dispatches: Sequence[Dispatch]) -> int:
     if len(dispatches) >= MAX_OPEN:
         return 0
     return MAX_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)
-
-
-def _first(spools: Sequence[Spool], room: int) -> list[Spool]:
-    taken: list[Spool] = []
-    for spool in spools:
-        if room <= 0:
-            break
-        taken.append(spool)
-        room -= spool.total
-    return taken

@@ -96,7 +96,8 @@ class _Run:
         stack.callback(announcer.close)
         log = RunLog(str(work.sweep.run_folder), shards)
         self._reporter = reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log)
-        deadline = _deadline(work)
+        record, limit = read_record(work.run_path), work.sweep.time_limit
+        deadline = record.started + limit if record and limit else None
         setup = RunSetup(
             site=site,
             lease=lease,
@@ -112,7 +113,8 @@ class _Run:
             BatchSetup(setup, epochs, deadline, options.detach, risk, part), self._wake.set
         )
         executor = choose_executor(work, os.environ).executor
-        if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
+        is_by_batch = all(work.mode(shard) == "batch" for shard in work.shards() if shard.spec.makes_calls)
+        if executor == "local" or is_by_batch:  # only this process writes to the run and the store
             for claimed in (folder, work.run.folder):
                 claimed.claim()
                 stack.callback(claimed.release)
@@ -229,8 +231,7 @@ class _Run:
             self._counters.notes.append(note)
 
     def _open_books(self) -> None:
-        stranded = self._budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models)
-        if stranded:
+        if stranded := self._budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models):
             self._counters.notes.append(
                 f"{usd(stranded)} of what counts as spent was granted before an unclean end and is not "
                 "accounted for; if the vendors' bills show that it was not spent, release it with `hab budget release "
@@ -288,11 +289,6 @@ def _metrics(work: Work, shards: Shards) -> RunMetrics:
     return RunMetrics(str(work.sweep.run_folder), providers, lambda: datetime.now(UTC))
 
 
-def _may_go_online(work: Work) -> bool:
-    """Whether any call may be sent online, by workers that write to the store."""
-    return any(work.mode(shard) != "batch" for shard in work.shards() if shard.spec.makes_calls)
-
-
 def _risk(work: Work, options: Options) -> float | None:
     """Return the run's risk, or None if batches reserve the maximum cost of their calls.
 
@@ -301,11 +297,6 @@ def _risk(work: Work, options: Options) -> float | None:
     limit = spending_limit(work.sweep)
     is_likely = limit is not None and limit.reserve == "likely" and not options.detach
     return limit.risk if limit and is_likely else None
-
-
-def _deadline(work: Work) -> datetime | None:
-    record, limit = read_record(work.run_path), work.sweep.time_limit
-    return record.started + limit if record and limit else None
 
 
 def _providers_online(work: Work, shards: Shards) -> list[str]:

@@ -193,7 +193,6 @@ class Shards:
                 self._readers[source].append(reader)
 
     def at(self, *statuses: ShardStatus) -> list[ShardState]:
-        """Return the shards that have one of these statuses."""
         return [state for state in self.all if state.status in statuses]
 
     def has_inputs(self, state: ShardState) -> bool:

@@ -21,12 +21,13 @@ from hab_ray.analysis.across.comparison import (
     describe,
     same_replies,
 )
-from hab_ray.analysis.across.settings import SettingApart, settings_apart
+from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.pairs import ahead
 from hab_ray.analysis.scores import mean_of_tests
 from hab_ray.analysis.summary import Summary
+from hab_ray.config.changes import Change
 from hab_ray.config.sections import Select
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
@@ -164,7 +165,7 @@ def test_settings_that_differ_are_named(tmp_path: Path) -> None:
     files = [responses_file(subject, DIMENSIONS[0]) for subject in SHAPE.subjects]
     revise(second, Response, lambda row: replace(row, settings='{"temperature": "1"}'), *files)
     apart = settings_apart(open_run(first.run_path), open_run(second.run_path))
-    found = {each.setting: (each.first, each.second) for each in apart}
+    found = {each.key: (each.before, each.now) for each in apart}
     assert found["judges, of equal weight in the panel"] == ("strict", "mild") and found["samples"] == ("1", "2")
     assert found["temperature of alpha"] == ("0", "0 / 1")
 
@@ -185,12 +186,12 @@ def test_what_makes_tests_is_a_setting_unless_both_runs_were_given_theirs(tmp_pa
     first = amended(works[0], **made)
     second = amended(works[1], seed=1, **made | {"select": select.model_copy(update={"components": 3})})
     assert settings_apart(first, second) == [
-        SettingApart("seed", "0", "1"),
-        SettingApart("select.components", "50", "3"),
+        Change("seed", "0", "1"),
+        Change("select.components", "50", "3"),
     ]
     given = {"tests": Location("tests.jsonl"), "hashes": {"tests": "0" * 64}}
     first, second = amended(works[0], **given), amended(works[1], **given | {"hashes": {"tests": "1" * 64}})
-    assert settings_apart(first, second) == [SettingApart("text of `tests`", "0" * 12, "1" * 12)]
+    assert settings_apart(first, second) == [Change("text of `tests`", "0" * 12, "1" * 12)]
 
 
 def test_a_changed_rubric_is_shown_by_its_keys_as_long_as_its_text_is_kept(tmp_path: Path) -> None:
@@ -201,11 +202,11 @@ def test_a_changed_rubric_is_shown_by_its_keys_as_long_as_its_text_is_kept(tmp_p
     other = rubric.model_copy(update={"judging": rubric.judging.model_copy(update={"issues": issues})}).canonical
     digest = sha256(other).hexdigest()
     apart = settings_apart(open_run(first.run_path), amended(second, hashes={f"rubric {rubric.id}": digest}))
-    assert apart == [SettingApart(f"rubric of {rubric.id}", rubric.sha256[:12], digest[:12])]
+    assert apart == [Change(f"rubric of {rubric.id}", rubric.sha256[:12], digest[:12])]
     RunFolder(second.run_path).folder.put(f"{TEXTS}/{digest}", other)
     key = f"rubric of {rubric.id}.judging.issues.{issue.letter}.deduction"
     apart = settings_apart(open_run(first.run_path), open_run(second.run_path))
-    assert apart == [SettingApart(key, str(issue.deduction), str(issue.deduction + 1))]
+    assert apart == [Change(key, str(issue.deduction), str(issue.deduction + 1))]
 
 
 def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from hab_ray.config.changes import Change, changes, changes_of_tests
 from hab_ray.errors import ConfigError
@@ -15,17 +14,11 @@ _MAX_OF_RUBRIC = 8
 _OF_RUN = ("samples", "replicates", "truncated", "accept_substitutes")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingApart:
-    """A setting and its value in each run, as text."""
+def settings_apart(first: Run, second: Run) -> list[Change]:
+    """Return the settings that differ: those of the runs, their rubrics and tests, then of each subject of both.
 
-    setting: str
-    first: str
-    second: str
-
-
-def settings_apart(first: Run, second: Run) -> list[SettingApart]:
-    """Return the settings that differ: those of the runs, their rubrics and tests, then of each subject of both."""
+    `before` is a setting's value in the first run, `now` that in the second.
+    """
     found = [*_apart(_of_run(first), _of_run(second)), *_of_rubrics(first, second), *_of_tests(first, second)]
     asked = {sent.subject: sent for sent in second.settings().subjects}
     for sent in first.settings().subjects:
@@ -35,9 +28,9 @@ def settings_apart(first: Run, second: Run) -> list[SettingApart]:
     return found
 
 
-def _apart(own: Mapping[str, str], theirs: Mapping[str, str]) -> list[SettingApart]:
+def _apart(own: Mapping[str, str], theirs: Mapping[str, str]) -> list[Change]:
     shared = (setting for setting in own if setting in theirs)
-    return [SettingApart(each, own[each], theirs[each]) for each in shared if own[each] != theirs[each]]
+    return [Change(each, own[each], theirs[each]) for each in shared if own[each] != theirs[each]]
 
 
 def _of_run(run: Run) -> Mapping[str, str]:
@@ -52,7 +45,7 @@ def _of_run(run: Run) -> Mapping[str, str]:
     }
 
 
-def _of_rubrics(first: Run, second: Run) -> Iterator[SettingApart]:
+def _of_rubrics(first: Run, second: Run) -> Iterator[Change]:
     """Yield the keys in which rubrics differ, or their digests if a text is gone or they differ in many keys."""
     for dimension, digest in first.record.rubric_hashes.items():
         other = second.record.rubric_hashes.get(dimension, digest)
@@ -64,25 +57,21 @@ def _of_rubrics(first: Run, second: Run) -> Iterator[SettingApart]:
             if (rubrics[0].sha256, rubrics[1].sha256) == (digest, other):
                 found = list(changes(f"rubric of {dimension}", *(rubric.model_dump() for rubric in rubrics)))
         if 0 < len(found) <= _MAX_OF_RUBRIC:
-            yield from _settings(found)
+            yield from found
         else:
-            yield SettingApart(f"rubric of {dimension}", digest[:_SHOWN], other[:_SHOWN])
+            yield Change(f"rubric of {dimension}", digest[:_SHOWN], other[:_SHOWN])
 
 
-def _of_tests(first: Run, second: Run) -> Iterator[SettingApart]:
+def _of_tests(first: Run, second: Run) -> Iterator[Change]:
     """Yield what makes the tests of the runs; if both were given theirs, only whether it is another file."""
     sweeps = first.record.sweep, second.record.sweep
     are_given = all(sweep.gives_tests for sweep in sweeps)
     if not are_given:
-        yield from _settings(changes_of_tests(*sweeps))
+        yield from changes_of_tests(*sweeps)
     for name in ("tests", "responses") if are_given else ("themes",):
         own, theirs = (run.record.hashes.get(name, "")[:_SHOWN] for run in (first, second))
         if own != theirs:
-            yield SettingApart(f"text of `{name}`", own, theirs)
-
-
-def _settings(found: Iterator[Change] | Sequence[Change]) -> Iterator[SettingApart]:
-    return (SettingApart(change.key, change.before, change.now) for change in found)
+            yield Change(f"text of `{name}`", own, theirs)
 
 
 def _of_subject(sent: Sent, parameters: Sequence[str]) -> Mapping[str, str]:

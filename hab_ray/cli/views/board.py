@@ -14,9 +14,9 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import sentences as declared_lines
 from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.cli.views.terminal import print_line
 from hab_ray.report import leaderboard
 from hab_ray.sweep.monitoring.log import LOG
-from hab_ray.visible import one_line
 
 DETAILS = 'details: the report, "Before you use these scores"'
 
@@ -28,18 +28,18 @@ def show_board(summary: Summary, console: Console) -> None:
     """
     is_scored = any(score.mean is not None for score in summary.scores)
     for line in declared_lines(summary):
-        console.print(one_line(line), soft_wrap=True)
+        print_line(line, console)
     shown = [each for each in worst(findings(summary)) if is_scored or each.severity is Severity.HIGH]
     for finding in shown:
-        console.print(one_line(finding.headline), style="yellow", soft_wrap=True)
+        print_line(finding.headline, console, "yellow")
     if shown:
-        console.print(DETAILS, soft_wrap=True)
+        print_line(DETAILS, console)
     if lost := unreadable(summary.statuses):
-        console.print(one_line(f"unreadable verdicts: {', '.join(lost)}"), soft_wrap=True)
+        print_line(f"unreadable verdicts: {', '.join(lost)}", console)
     for line in summary.bridge.spoken():
-        console.print(one_line(line), soft_wrap=True)
+        print_line(line, console)
     if fewer := fewer_tests(summary.run):
-        console.print(one_line(fewer), soft_wrap=True)
+        print_line(fewer, console)
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
     elif is_scored:

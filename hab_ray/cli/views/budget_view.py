@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.views.terminal import print_cells
+from hab_ray.cli.views.terminal import print_cells, print_line
 from hab_ray.errors import Exit
 from hab_ray.planning.rounds import MAX_ROUNDS, ROUNDS_A_DAY, BudgetLine, BudgetOutlook, StageRounds, rounds_together
 from hab_ray.visible import counted, usd
@@ -19,12 +19,8 @@ def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
     if outlook.unhindered == outlook.spent:
         return
     if not outlook.has_batches:
-        console.print(
-            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call "
-            "waits for money",
-            soft_wrap=True,
-        )
-        return
+        smallest = f"smallest budget that finishes: {_usd(outlook.smallest)}"
+        return print_line(f"{smallest}; from {_usd(outlook.unhindered)} on no call waits for money", console)
     console.print(
         f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of usually an hour and at most a "
         "day. `reserve: hard` (the default) reserves the most that a batch can cost, `reserve: likely` an upper bound "
@@ -34,11 +30,8 @@ def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
     print_cells(_table(outlook), console)
     for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
         if budget is not None:
-            console.print(
-                f"smallest budget for at most {ROUNDS_A_DAY} rounds, usually a day, with `reserve: {reserve}`: "
-                f"{_usd(budget)}",
-                soft_wrap=True,
-            )
+            rounds = f"at most {ROUNDS_A_DAY} rounds, usually a day"
+            print_line(f"smallest budget for {rounds}, with `reserve: {reserve}`: {_usd(budget)}", console)
 
 
 def _table(outlook: BudgetOutlook) -> Table:

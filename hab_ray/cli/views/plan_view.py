@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hab_ray.catalog.settings import Unheeded
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
-from hab_ray.cli.views.terminal import print_cells
+from hab_ray.cli.views.terminal import print_cells, print_line
 from hab_ray.config.sweep import Sweep, spending_limit
 from hab_ray.location import Location
 from hab_ray.planning import Figures, Plan
@@ -56,28 +56,28 @@ def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console
     print_cells(_short_table(plan), console)
     _print_notes(plan, problems, console)
     if unheeded := unheeded_settings(work):
-        text = f"{counted(len(unheeded), 'setting')} without effect on some models; --long names them"
-        console.print(text, style="yellow", soft_wrap=True)
+        settings = counted(len(unheeded), "setting")
+        print_line(f"{settings} without effect on some models; --long names them", console, "yellow")
 
 
 def _print_summary(work: Work, plan: Plan, console: Console) -> None:
     for line in (*_money_and_time(work, plan), *budget_sentences(plan.outlook, is_likely(work.sweep))):
-        console.print(one_line(line), soft_wrap=True)
+        print_line(line, console)
 
 
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
         why = "fewer if some fail or are rejected, or lead to calls that are in the store already"
-        console.print(f"~ depends on earlier replies: {why}", soft_wrap=True)
+        print_line(f"~ depends on earlier replies: {why}", console)
     measured: Counter[tuple[str, str]] = Counter()
     for line in plan.lines:
         measured[line.stage, line.name] += line.measured
     if replies := measured.total():
         known = ", ".join(f"{stage} {name}" for (stage, name), count in measured.items() if count)
         rest = f" of {known}; the other rows are guesses" if plan.assumed else ""
-        console.print(one_line(f"tokens are measured on {counted(replies, 'reply', 'replies')}{rest}"), soft_wrap=True)
+        print_line(f"tokens are measured on {counted(replies, 'reply', 'replies')}{rest}", console)
     for problem in problems:
-        console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
+        print_line(str(problem), console, _STYLE[problem.severity])
 
 
 def print_long_plan(work: Work, plan: Plan, problems: list[Problem], console: Console) -> None:
@@ -88,19 +88,19 @@ def print_long_plan(work: Work, plan: Plan, problems: list[Problem], console: Co
     for time in plan.times:
         measured = "" if time.a_call is None else f" ({time.a_call:.1f} s per call, measured)"
         text = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
-        console.print(one_line(text), soft_wrap=True)
-    console.print("times assume the catalogue's rate limits; your account's may differ", soft_wrap=True)
+        print_line(text, console)
+    print_line("times assume the catalogue's rate limits; your account's may differ", console)
     if plan.total.batchable:
         online, batch = (usd(plan.outlook.spent + budget) for budget in (plan.online_budget, plan.batch_budget))
         budgets = f"{online} with all calls online, {batch} by batch"
-        console.print(f"smallest budget at which no call waits: {budgets}", soft_wrap=True)
+        print_line(f"smallest budget at which no call waits: {budgets}", console)
     print_budgets(plan.outlook, console)
     limit = spending_limit(work.sweep)
     if limit and limit.assumption:
-        console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
+        print_line(f"likely budget: {limit.assumption}", console)
     for setting, asked in unheeded_settings(work).items():
         what = "set and sent, but without effect" if setting.sent else "set, but not sent"
-        console.print(one_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}"), soft_wrap=True)
+        print_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}", console)
 
 
 def is_likely(sweep: Sweep) -> bool:

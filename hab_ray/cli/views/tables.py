@@ -97,7 +97,6 @@ class PaperTable:
         return self.without({key for key, cell in self.same().items() if cell == ""})
 
     def without(self, keys: Collection[str]) -> PaperTable:
-        """Return the table without some columns."""
         shown = [at for at, column in enumerate(self.columns) if column.key not in keys]
         rows = tuple(tuple(row[at] for at in shown) for row in self.rows)
         return replace(self, columns=tuple(self.columns[at] for at in shown), rows=rows)

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from hab_ray.visible import for_terminal
+from hab_ray.visible import for_terminal, one_line
 
 FILE_COLUMNS = 140
 _REPORT_EVERY_S = 3.0
@@ -55,6 +55,11 @@ class Terminal(Console):
         """Escape every segment except rich's own control segments, with which the live view moves the cursor."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
+
+
+def print_line(text: str, console: Console, style: str | None = None) -> None:
+    """Print `text` as one unwrapped line, with control characters and line breaks made harmless."""
+    console.print(one_line(text), style=style, soft_wrap=True)
 
 
 def print_cells(table: Table, console: Console) -> None:

@@ -50,7 +50,6 @@ class View:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show progress until the end of the block."""
         if not self.console.is_interactive:
             yield
             return
@@ -65,24 +64,19 @@ class View:
         self.console.print("stopped at once; open calls count as spent, and the same command resumes", style="yellow")
 
     def update(self, progress: Progress) -> None:
-        """Show the newest figures."""
         for stage in progress.stages:
             self._rates.setdefault((stage.stage, stage.model), _Rate()).update(stage, progress.elapsed_s)
         if self._live:
             self._live.update(self._table(progress))
         else:
-            self._print_new_notes(progress.notes)
+            for note in dict.fromkeys(self.unsaid(progress.notes)):
+                self._said.add(note)
+                self.console.print(f"note: {one_line(note)}", style="yellow", markup=False, soft_wrap=True)
             self._print_line_if_due(progress)
 
     def unsaid(self, notes: Sequence[str]) -> tuple[str, ...]:
         """Return the notes that were not printed while progress was shown."""
         return tuple(note for note in notes if note not in self._said)
-
-    def _print_new_notes(self, notes: Sequence[str]) -> None:
-        for note in notes:
-            if note not in self._said:
-                self._said.add(note)
-                self.console.print(f"note: {one_line(note)}", style="yellow", markup=False, soft_wrap=True)
 
     def _print_line_if_due(self, progress: Progress) -> None:
         """Print a line every few seconds, and at once for the start of a stop or a new outage."""

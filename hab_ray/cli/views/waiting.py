@@ -50,8 +50,7 @@ def _what_must_end(progress: Progress) -> str:
     if not batches:
         return "calls in flight must be answered"
     named = [f"{counted(count, 'batch', 'batches')} of {model}" for model, count in batches[:MAX_MODELS]]
-    others = sum(count for _, count in batches[MAX_MODELS:])
-    if others:
+    if others := sum(count for _, count in batches[MAX_MODELS:]):
         named.append(f"{counted(others, 'batch', 'batches')} of other models")
     listed = ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
     return f"{listed} must end"

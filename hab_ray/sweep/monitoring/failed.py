@@ -65,6 +65,8 @@ def failure_report(work: Work) -> FailureReport:
             rows.states += states
             rows.reasons.update(row["reason"] for row in failed)
             rows.substitutes += substitutes
+    groups = [(stage, f"of {name}", rows) for (stage, name), rows in by_model.items()]
+    groups += [(stage, f"on {subject}", rows) for (stage, subject), rows in by_subject.items() if subject]
     return FailureReport(
         rows=tuple(failed_rows),
         failed=tuple(
@@ -72,14 +74,7 @@ def failure_report(work: Work) -> FailureReport:
             for (stage, name), rows in by_model.items()
             if rows.reasons
         ),
-        without_ok=(
-            *(_without_ok(stage, f"of {name}", rows) for (stage, name), rows in by_model.items() if not _is_ok(rows)),
-            *(
-                _without_ok(stage, f"on {subject}", rows)
-                for (stage, subject), rows in by_subject.items()
-                if subject and not _is_ok(rows)
-            ),
-        ),
+        without_ok=tuple(_without_ok(*group) for group in groups if group[2].states and not group[2].states[State.OK]),
     )
 
 
@@ -118,10 +113,6 @@ def _without_view(work: Work) -> Iterator[_Found]:
 
 def _row_id(row: Mapping[str, Any]) -> str:
     return "#".join(str(row[name]) for name in _IDS if name in row and (name != "replicate" or row[name]))
-
-
-def _is_ok(rows: _Rows) -> bool:
-    return not rows.states or rows.states[State.OK] > 0
 
 
 def _without_ok(stage: str, of_or_on: str, rows: _Rows) -> str:

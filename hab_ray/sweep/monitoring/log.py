@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from hab_ray.progress import BatchProgress, Progress
-from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
+from hab_ray.sweep.shards import Shards, ShardStatus
 
 LOG = logging.getLogger("hab_ray.run")
 LOGGED = frozenset({ShardStatus.RUNNING, ShardStatus.COMPLETE, ShardStatus.STALLED})
@@ -46,7 +46,9 @@ class RunLog:
         for state in self._shards.all:
             if state.status in LOGGED and self._statuses.get(state.number) is not state.status:
                 self._statuses[state.number] = state.status
-                yield logging.INFO, f"shard {state.status}", _of_shard(state)
+                shard, counts = state.shard, {"done": state.settled, "known": state.total}
+                names = {"shard": shard.file, "stage": shard.stage, "model": shard.name, "dimension": shard.dimension}
+                yield logging.INFO, f"shard {state.status}", {**names, **counts}
 
     def _of_batches(self, progress: Progress) -> Iterator[tuple[int, str, Fields]]:
         open_now = {batch.name: batch for batch in progress.batches}
@@ -73,12 +75,6 @@ def _of_progress(progress: Progress) -> Iterator[tuple[int, str, Fields]]:
             yield logging.INFO, "progress", {"stage": stage.stage, "model": stage.model, **counts}
     if progress.end:
         yield logging.INFO, f"ended: {progress.end.meaning}", {"status": progress.end.status}
-
-
-def _of_shard(state: ShardState) -> Fields:
-    shard = state.shard
-    counts = {"done": state.settled, "known": state.total}
-    return {"shard": shard.file, "stage": shard.stage, "model": shard.name, "dimension": shard.dimension, **counts}
 
 
 def _of_batch(batch: BatchProgress) -> Fields:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -136,12 +136,14 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
+def _new_file(rows: str) -> Any:
+    return typer.Option(metavar="FILE", help=f"The new file of {rows}, .parquet or .jsonl.")
+
+
 @command.command("tests")
 @ends_with_status
 def tests_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of tests, .parquet or .jsonl.")] = Path(
-        "tests.parquet"
-    ),
+    out: Annotated[Path, _new_file("tests")] = Path("tests.parquet"),
     *,
     options: TableOptions,
 ) -> Exit:
@@ -159,9 +161,7 @@ def tests_command(
 @command.command("responses")
 @ends_with_status
 def responses_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of answers, .parquet or .jsonl.")] = Path(
-        "responses.parquet"
-    ),
+    out: Annotated[Path, _new_file("answers")] = Path("responses.parquet"),
     *,
     options: TableOptions,
 ) -> Exit:
@@ -180,9 +180,7 @@ def responses_command(
 @command.command("verdicts")
 @ends_with_status
 def verdicts_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of verdicts, .parquet or .jsonl.")] = Path(
-        "verdicts.parquet"
-    ),
+    out: Annotated[Path, _new_file("verdicts")] = Path("verdicts.parquet"),
     *,
     options: ScoreOptions,
 ) -> Exit:
@@ -203,9 +201,7 @@ def verdicts_command(
 @command.command("ratings")
 @ends_with_status
 def ratings_command(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of ratings, .parquet or .jsonl.")] = Path(
-        "ratings.parquet"
-    ),
+    out: Annotated[Path, _new_file("ratings")] = Path("ratings.parquet"),
     comments: Annotated[bool, typer.Option("--comments", help="Keep raters' comments, which may name them.")] = False,
     *,
     options: ScoreOptions,

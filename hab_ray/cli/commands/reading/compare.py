@@ -18,12 +18,13 @@ from hab_ray.analysis.across.comparison import (
     share_tests,
 )
 from hab_ray.analysis.across.published import NOTES, compare_published, published, published_of
-from hab_ray.analysis.across.settings import SettingApart, settings_apart
+from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, PValue, TableFormat, print_table, titled_columns
+from hab_ray.config.changes import Change
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
@@ -54,16 +55,16 @@ _COLUMNS = titled_columns(
 )
 
 
-def _setting_line(apart: SettingApart) -> str:
-    first, second = (one_line(text, _MAX_SETTING) or "none" for text in (apart.first, apart.second))
-    return f"{apart.setting}: {first} / {second}"
+def _setting_line(apart: Change) -> str:
+    first, second = (one_line(text, _MAX_SETTING) or "none" for text in (apart.before, apart.now))
+    return f"{apart.key}: {first} / {second}"
 
 
 def _simulated_notices(runs: Sequence[Run]) -> Iterator[str]:
     yield from dict.fromkeys(notice for run in runs if (notice := simulated_notice(run.location)))
 
 
-def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence[SettingApart]) -> Iterator[str]:
+def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence[Change]) -> Iterator[str]:
     yield from _simulated_notices(runs)
     if not apart:
         yield "According to the runs' records, no setting that scores depend on differs."

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from hab_ray.cli.ending import ends_with_status, say
-from hab_ray.cli.options import RunFolderArgument
+from hab_ray.cli.options import RunFolderArgument, place_option
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.results import open_run
@@ -22,10 +20,7 @@ _NEEDED = {"leaderboard", "issues", "agreement", "differences"}
 @ends_with_status
 def command(
     folder: RunFolderArgument,
-    out: Annotated[
-        Location | None,
-        typer.Option(parser=Location.of, metavar="DIR", help="The output folder, instead of `figures` in the run."),
-    ] = None,
+    out: Annotated[Location | None, place_option("DIR", "The output folder, instead of `figures` in the run.")] = None,
 ) -> Exit:
     """Draw the leaderboard, a heat map of issues, agreement and pairs as SVG and PNG, with their data as CSV.
 

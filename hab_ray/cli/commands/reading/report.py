@@ -102,13 +102,10 @@ def _compared(before: Scores, after: Scores) -> str:
 
 
 def _equal(one: Score, other: Score) -> bool:
+    """Whether two scores are equal, but for the rounding of other machines and library versions."""
     pairs = ((one.mean, other.mean), (one.low, other.low), (one.high, other.high))
-    return one.n == other.n and all(_near(*pair) for pair in pairs)
-
-
-def _near(one: float | None, other: float | None) -> bool:
-    """Whether two figures are equal, but for the rounding of other machines and library versions."""
-    return one == other or (one is not None and other is not None and isclose(one, other, abs_tol=1e-6))
+    near = (a == b or (a is not None and b is not None and isclose(a, b, abs_tol=1e-6)) for a, b in pairs)
+    return one.n == other.n and all(near)
 
 
 def _words(score: Score | None) -> str:

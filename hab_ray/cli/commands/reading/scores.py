@@ -60,16 +60,6 @@ def _notices(run: Run) -> list[str]:
     return [*filter(None, (simulated_notice(run.location), lost_notice(open_folder(run.location))))]
 
 
-def _worst(run: Run) -> list[Finding]:
-    """Return the findings that readers must know before any score."""
-    return worst(from_table(Finding, run.analysis("findings")))
-
-
-def _warn_of_worst(run: Run) -> None:
-    for finding in _worst(run):
-        warn(finding.headline)
-
-
 def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
     """Read the scores, and the first and last rank of each subject that has an overall mean."""
     scores = from_table(Score, run.scores())
@@ -91,19 +81,20 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     form = TableFormat.JSON if as_json else form
     run = open_run(folder)
     scores, ranks = _read(run)
+    first = worst(from_table(Finding, run.analysis("findings")))
     if form is not None:
         table = paper_table(run, board(scores, PANEL), ranks)
         if form is TableFormat.JSON:
-            first = (f"Before use: {finding.title}. {finding.detail}" for finding in _worst(run))
-            table = replace(table, notes=(*table.notes, *first))
+            before = (f"Before use: {finding.title}. {finding.detail}" for finding in first)
+            table = replace(table, notes=(*table.notes, *before))
         else:
             with on_stderr():
-                _warn_of_worst(run)
+                for finding in first:
+                    warn(finding.headline)
         print_table(table, form, console)
         return Exit.COMPLETE
-    for notice in _notices(run):
-        warn(notice)
-    _warn_of_worst(run)
+    for text in (*_notices(run), *(finding.headline for finding in first)):
+        warn(text)
     console.print(leaderboard(scores, ranks), crop=False)
     say(UNIT, "dim")
     return Exit.COMPLETE

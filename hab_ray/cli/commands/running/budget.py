@@ -64,8 +64,7 @@ def _parts(work: Work, status: Status) -> Mapping[str, int | None]:
 
 def _release(session: Session) -> int:
     work, earlier = session.work, session.earlier
-    unresolved = [batch.name for batch in batches_of(session.store, earlier) if batch.phase is Phase.IN_DOUBT]
-    if unresolved:
+    if unresolved := [batch.name for batch in batches_of(session.store, earlier) if batch.phase is Phase.IN_DOUBT]:
         raise ConfigError(
             f"{work.run_path}: it is not known yet whether the vendor created {', '.join(unresolved)}; "
             "give `hab run`, which finds out, then `hab budget release` again"

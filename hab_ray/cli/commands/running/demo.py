@@ -18,7 +18,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from hab_ray.calls import Finish
 from hab_ray.cli.commands.running.run import run_sweep
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.prepare import Choices, chosen_sweep
 from hab_ray.config.sweep import shipped_or_own
 from hab_ray.errors import ConfigError, Exit
@@ -85,7 +85,7 @@ def _fetch(weights: str) -> None:
             progress.update(task, completed=have, total=total)
             if total and not console.is_interactive and have / total >= reported + _REPORT_EVERY:
                 reported = have / total
-                console.print(f"fetching {weights}: {have / 1e6:,.0f} of {total / 1e6:,.0f} MB", soft_wrap=True)
+                say(f"fetching {weights}: {have / 1e6:,.0f} of {total / 1e6:,.0f} MB")
 
         try:
             pull(weights, cache=default_cache(), fetched=fetched)
@@ -170,8 +170,8 @@ def command(
     reason = None if small else too_small(default_cache())
     size = SMALL if small or reason else LARGE
     if reason:
-        console.print(f"{reason}: the demo uses the small model", soft_wrap=True)
-    console.print(size.description, soft_wrap=True)
+        say(f"{reason}: the demo uses the small model")
+    say(size.description)
     _fetch(size.weights)
     sweep = shipped_or_own(size.sweep)
     ended = run_sweep(sweep, Choices(), Options(), yes=True)

@@ -13,7 +13,7 @@ import typer
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
-from hab_ray.cli.options import SweepArgument
+from hab_ray.cli.options import SweepArgument, place_option
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.view import View
 from hab_ray.config.sweep import load_sweep
@@ -114,14 +114,8 @@ def _verdict(done: Rehearsal, following: str) -> Exit:
 @ends_with_status
 def command(
     sweep: SweepArgument,
-    run: Annotated[
-        Location | None,
-        typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of runs/rehearsal-<run>."),
-    ] = None,
-    store: Annotated[
-        Location | None,
-        typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of one in the run's folder."),
-    ] = None,
+    run: Annotated[Location | None, place_option("PATH", "The run's folder, instead of runs/rehearsal-<run>.")] = None,
+    store: Annotated[Location | None, place_option("PATH", "The store, instead of one in the run's folder.")] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of the simulator's answers and of the planted truth.")
     ] = 0,

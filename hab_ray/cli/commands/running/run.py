@@ -9,9 +9,8 @@ import shlex
 from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -165,13 +164,6 @@ def _print_unanswered(work: Work, end: RunEnd) -> None:
     say(f"all of them: {work.run_path / UNANSWERED}{then}")
 
 
-class LogFormat(StrEnum):
-    """Output format of `hab run`."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @ends_with_status
 def command(
     sweep: SweepArgument,
@@ -202,8 +194,8 @@ def command(
         typer.Option("--names", help="Keep the names of the people in `raters:` instead of rater-1, rater-2 ..."),
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="Print text for people, or one JSON object per line.")
-    ] = LogFormat.TEXT,
+        Literal["text", "json"], typer.Option(help="Print text for people, or one JSON object per line.")
+    ] = "text",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks.")] = False,
 ) -> Exit:
     """Run a sweep as far as possible; the same command resumes it.
@@ -214,7 +206,7 @@ def command(
     unanswered because of failures, 6 store held by another driver, 7 the engine failed (a process died, the
     disk is full, a file is damaged) and the same command resumes, 130 interrupted.
     """
-    if log_format is LogFormat.JSON:
+    if log_format == "json":
         log_as_json(console, errors)
     if drain is None:
         drain = drain_s(os.environ)
