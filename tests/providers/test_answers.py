@@ -28,7 +28,10 @@ STOPS = {
         (choice(reason="tool_calls"), OK, "Hello."),
         (choice(reason="length"), CUT, "Hello."),
         (choice("", "length"), CUT, ""),
+        (choice(reason="model_length"), CUT, "Hello."),
+        (choice(reason="model_context_window_exceeded"), CUT, "Hello."),
         (choice("", "content_filter"), NO, ""),
+        (choice("", "sensitive"), NO, ""),
         (choice(None, "stop", refusal="I can't."), NO, "I can't."),
         (choice(""), NONE, ""),
         (choice(" \n"), NONE, " \n"),
@@ -105,9 +108,13 @@ async def test_an_empty_error_field_beside_an_answer_is_none(hear: Hear) -> None
 
 
 def test_what_the_server_broke_off_or_closed_is_no_answer() -> None:
-    for reason in ("error", "abort"):
-        with pytest.raises(TransientError):
+    for reason in ("error", "abort", "insufficient_system_resource", "network_error"):
+        with pytest.raises(TransientError, match=rf"aborted the answer .finish_reason {reason}"):
             reader(OPENAI).read_chat(choice(reason=reason))
+    broken = choice(reason=None)
+    broken["choices"][0]["error"] = {"code": 502, "message": "Upstream died"}
+    with pytest.raises(TransientError, match=r"aborted the answer .Upstream died"):
+        reader(OPENAI).read_chat(broken)
     with pytest.raises(ProviderError):
         reader(GOOGLE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
 

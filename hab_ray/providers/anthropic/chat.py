@@ -16,7 +16,7 @@ from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, Defaul
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import ConfigError
-from hab_ray.providers.anthropic.errors import blocked, classify
+from hab_ray.providers.anthropic.errors import blocked, classify, error_status
 from hab_ray.providers.base import (
     Allowance,
     Endpoint,
@@ -81,11 +81,15 @@ class AnthropicProvider:
         headers = {"anthropic-version": version} if version else {}
         try:
             response = await self._account.post(wire.path, wire.encoded, headers)
+            body = self._account.read(response)
+            status = error_status(body)
+            if status is not None:
+                raise self._account.refusal(status, body, response.headers)
         except StatusError as refused:
             if blocked(refused.body) is None:
                 raise refused.error from None
             return Exchange(refused.body, _rate_limits(refused.headers))
-        return Exchange(self._account.read(response), _rate_limits(response.headers))
+        return Exchange(body, _rate_limits(response.headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         reason = blocked(body)
