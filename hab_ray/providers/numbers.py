@@ -25,6 +25,7 @@ from hab_ray.providers.base import malformed
 MAX_TOKENS = 100_000_000
 MAX_NANOUSD = 10_000 * 10**9
 
+_DEAR = {"priority", "on_demand_priority", "us"}
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?(e-?\d{1,2})?", re.ASCII | re.IGNORECASE)
 _TICKS_PER_NANOUSD = 10
 _NANO = Decimal(10**9)
@@ -65,6 +66,14 @@ def token_count(fields: Fields, name: str) -> int:
 def counts_answer(used: Usage, text: str) -> bool:
     """Return whether these counts can be the bill of an answer with this text; gateways that count nothing send 0."""
     return used.input > 0 and (used.output > 0 or not text)
+
+
+def dear_tier(*named: object) -> str:
+    """Return which of these service tiers or regions, as an answer names them, is billed above the vendor's list.
+
+    An account's own settings may choose one: OpenAI's project its tier, Anthropic's workspace its region.
+    """
+    return next((str(tier) for tier in named if str(tier).lower() in _DEAR), "")
 
 
 def counters(fields: Fields) -> dict[str, int]:

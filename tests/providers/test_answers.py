@@ -97,6 +97,22 @@ async def test_usage_adds_up_to_the_vendors_bill(kind: str, play: Play) -> None:
     assert usage.reasoning > 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "tier"),
+    [
+        (OPENAI, choice() | {"service_tier": "priority"}, "priority"),
+        (ANTHROPIC, message(usage={"input_tokens": 9, "output_tokens": 5, "service_tier": "priority"}), "priority"),
+        (ANTHROPIC, message(usage={"input_tokens": 9, "output_tokens": 5, "inference_geo": "us"}), "us"),
+        (GOOGLE, candidate() | {"usageMetadata": {"trafficType": "ON_DEMAND_PRIORITY"}}, "ON_DEMAND_PRIORITY"),
+        *((OPENAI, choice() | {"service_tier": tier}, "") for tier in (None, "default", "flex", ["priority"])),
+        (ANTHROPIC, message(usage={"service_tier": "batch", "inference_geo": "not_available"}), ""),
+        (GOOGLE, candidate() | {"usageMetadata": {"serviceTier": "standard", "trafficType": "ON_DEMAND"}}, ""),
+    ],
+)
+def test_a_tier_that_costs_more_than_the_list_says_is_read(kind: str, body: dict[str, Any], tier: str) -> None:
+    assert reader(kind).read_chat(body).dear_tier == tier
+
+
 def test_a_gateway_names_who_served() -> None:
     provider = reader("openai")
     assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"

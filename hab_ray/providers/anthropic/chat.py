@@ -31,7 +31,7 @@ from hab_ray.providers.base import (
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
 from hab_ray.providers.model_list import all_names
-from hab_ray.providers.numbers import counts_answer, token_count, usage_fields
+from hab_ray.providers.numbers import counts_answer, dear_tier, token_count, usage_fields
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _MODELS_PER_PAGE = 1000
@@ -107,6 +107,7 @@ class AnthropicProvider:
                 model_reported=str(body.get("model") or ""),
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
                 bill_known=usage.get("output_tokens") is not None and counts_answer(used, text),
+                dear_tier=dear_tier(usage.get("service_tier"), usage.get("inference_geo")),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:

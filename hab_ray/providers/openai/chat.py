@@ -28,7 +28,7 @@ from hab_ray.providers.base import (
     reading,
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, duration_s
-from hab_ray.providers.numbers import counts_answer, stated_nanousd, token_count, usage_fields, vector
+from hab_ray.providers.numbers import counts_answer, dear_tier, stated_nanousd, token_count, usage_fields, vector
 from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
@@ -115,6 +115,7 @@ class OpenAIProvider:
                 text=refusal or text,
                 stated_nanousd=stated,
                 bill_known=_states_bill(usage, used, refusal or text),
+                dear_tier=dear_tier(body.get("service_tier")),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
