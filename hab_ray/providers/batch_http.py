@@ -41,7 +41,7 @@ _NOT_BY_BATCH = re.compile(
 )
 _ROW = re.compile(r"\brequests?[.\[](\d+)")
 _GONE = {_NOT_FOUND, 410}
-_UNCLEAR = {408, 409, 499}
+_UNCLEAR = {408, 409, 424, 425, 498, 499}
 _HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
