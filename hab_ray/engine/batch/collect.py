@@ -318,7 +318,8 @@ class Collector:
         withheld = sorted(keys - results.answered)
         if len(withheld) >= MIN_ALIKE and results.instead and not results.replies:
             _stop_unread(results, intent, results.instead)
-        left = max(_bound(results, intent) - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
+        booked = results.nanousd + results.lost_nanousd
+        left = max(_bound(results, intent) - booked, len(withheld) * (intent.nanousd // intent.rows))
         for number, key in enumerate(withheld):
             share = left // len(withheld) + (number < left % len(withheld))
             message = _WITHHELD.format(instead=results.instead)

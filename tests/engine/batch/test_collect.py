@@ -277,6 +277,12 @@ async def test_rows_without_results_are_booked_at_all_that_is_left_of_the_reserv
     assert sum(outcome.cost_nanousd for outcome in kept.values()) == results.nanousd == booked
 
 
+async def test_an_aborted_answer_beside_rows_without_results_is_booked_once(tmp_path: Path) -> None:
+    late = replace(COMPLETED, lacks_results=True, done=4)
+    results = await collected(tmp_path, [Line(KEYS[0], ABORTED)], Price(1, 1, 1, 1), status=late)
+    assert (results.lost_nanousd, results.nanousd, results.withheld) == (1_000, 3_000, 3)
+
+
 async def test_the_rest_of_the_reservation_is_booked_once_though_a_process_ended_meanwhile(tmp_path: Path) -> None:
     late = replace(COMPLETED, lacks_results=True, done=4)
     results = Results(answered=set(KEYS[:2]), failures=2, nanousd=2_000)
