@@ -89,7 +89,8 @@ def stated_nanousd(usage: Fields) -> int | None:
     """Return the cost of a call that the vendor states, in nano-dollars, rounded half up, or None.
 
     xAI states ticks of 1e-10 dollars, OpenRouter dollars. If the customer uses his own key of another vendor,
-    OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`. A `cost` that is an object is
+    OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`: without it the cost is not
+    stated, and a fee of 0 would leave the budget without effect. A `cost` that is an object is
     ignored: it lists parts, and no known vendor defines their sum in dollars.
 
     Raises:
@@ -104,7 +105,9 @@ def stated_nanousd(usage: Fields) -> int | None:
         return None
     dollars = _amount("cost", cost, MAX_NANOUSD // 10**9)
     if usage.get("is_byok") is True:
-        upstream = usage_fields(usage, "cost_details").get("upstream_inference_cost") or 0
+        upstream = usage_fields(usage, "cost_details").get("upstream_inference_cost")
+        if upstream is None:
+            return None
         dollars += _amount("cost_details.upstream_inference_cost", upstream, MAX_NANOUSD // 10**9)
     return _rounded(dollars * _NANO)
 

@@ -270,6 +270,9 @@ def test_a_live_row_of_xais_batches_costs_what_xai_says() -> None:
         ({"cost_in_usd_ticks": 40, "cost": 1.0}, 4),
         ({"cost": 0.001, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.02}}, 1_000_000),
         ({"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}, 21_000_000),
+        ({"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 1_000_000),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
+        ({"cost": 0, "is_byok": True}, None),
         ({"cost": {"total_cost": 0.5}}, None),
     ],
 )
