@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
+from typing_extensions import override
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
@@ -45,6 +47,21 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
 SDK = Sdk(AsyncAnthropic, _HttpClient, APIStatusError, APIConnectionError, classify)
 
 
+class Account(SdkAccount):
+    """An account, also behind gateways that send errors with HTTP 200."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, SDK)
+
+    @override
+    def read(self, response: httpx2.Response) -> JsonObject:
+        body = super().read(response)
+        status = error_status(body)
+        if status is not None:
+            raise self.refusal(status, body, response.headers)
+        return body
+
+
 class AnthropicProvider:
     """Messages at one endpoint."""
 
@@ -52,7 +69,7 @@ class AnthropicProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._account = SdkAccount(endpoint, SDK)
+        self._account = Account(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         body: dict[str, Any] = {
@@ -82,9 +99,6 @@ class AnthropicProvider:
         try:
             response = await self._account.post(wire.path, wire.encoded, headers)
             body = self._account.read(response)
-            status = error_status(body)
-            if status is not None:
-                raise self._account.refusal(status, body, response.headers)
         except StatusError as refused:
             if blocked(refused.body) is None:
                 raise refused.error from None
@@ -153,7 +167,7 @@ def _allowance(headers: Headers, unit: str) -> Allowance | None:
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
     """Return the models of the key, from GET /v1/models, without those marked as retired."""
-    account = SdkAccount(endpoint, SDK)
+    account = Account(endpoint)
 
     async def page_after(last: str | None) -> tuple[Iterable[object], object]:
         query = {"limit": _MODELS_PER_PAGE} | ({"after_id": last} if last else {})

@@ -15,7 +15,6 @@ from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, given, malformed, reading
 from hab_ray.providers.google.connection import Connection
-from hab_ray.providers.google.errors import classify_status
 from hab_ray.providers.http import StatusError
 from hab_ray.providers.model_list import all_names
 from hab_ray.providers.numbers import counts_answer, dear_tier, token_count, usage_fields, vector
@@ -54,12 +53,9 @@ class GoogleProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         try:
-            body = await self._connection.ask("POST", wire.path, wire.body, wire.version)
+            return Exchange(await self._connection.ask("POST", wire.path, wire.body, wire.version))
         except StatusError as refused:
             raise refused.error from None
-        if isinstance(body.get("error"), Mapping) and not body.get("candidates"):  # as some gateways, with HTTP 200
-            raise classify_status(body["error"])
-        return Exchange(body)
 
     def read_chat(self, body: JsonObject) -> Answer:
         usage = usage_fields(body, "usageMetadata")
