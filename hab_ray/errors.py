@@ -24,7 +24,7 @@
 
 "Ten alike": ten calls in a row, without a valid answer between them, refused in the same words, answered malformed or
 by another model, or ended without an answer, by a timeout or a broken connection, after ten seconds. A call that ends
-so twice stays open, whatever its model answers to others.
+so twice, or whose answer the server breaks off twice, stays open, whatever its model answers to others.
 
 "Open": the store has no reply and no permanent failure, so the same command sends the call again.
 
