@@ -287,7 +287,8 @@ class Answer:
     """The content of one response body as a provider's parser reads it, before it is assigned to a key.
 
     `stated_nanousd` is the cost that the vendor states, if it does. If `bill_known` is False, the vendor charged an
-    unknown amount, and the call is booked at the most that it can cost.
+    unknown amount, and the call is booked at the most that it can cost. `dear_tier` is the service tier or region, if
+    vendors bill it above their list.
     """
 
     finish: Finish
@@ -298,6 +299,7 @@ class Answer:
     vectors: tuple[bytes, ...] = field(default=())
     stated_nanousd: int | None = None
     bill_known: bool = True
+    dear_tier: str = ""
 
     def reply(self, key: str, cost_nanousd: int, body_sha256: str, at: datetime, position: int = 0) -> Reply:
         """Return the reply to the call at a position among a request's texts."""

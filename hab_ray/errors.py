@@ -24,7 +24,7 @@
 
 "Ten alike": ten calls in a row, without a valid answer between them, refused in the same words, answered malformed or
 by another model, or ended without an answer, by a timeout or a broken connection, after ten seconds. A call that ends
-so twice stays open, whatever its model answers to others.
+so twice, or whose answer the server breaks off twice, stays open, whatever its model answers to others.
 
 "Open": the store has no reply and no permanent failure, so the same command sends the call again.
 
@@ -289,13 +289,15 @@ class CallError(HabError):
     """A failed call. `kind` is the reason, and the class determines the reaction.
 
     `page` is the text of a response with HTTP 404 that is not JSON: the address or model is wrong, or a router between
-    here and the vendor did not reach it.
+    here and the vendor did not reach it. `is_answer`: the vendor answered, but broke the answer off, or it cannot be
+    read; it may be billed.
 
     The message may quote a vendor and goes to terminals, logs and stored failures, so it is reduced to one line of
     visible characters.
     """
 
     page: str | None = None
+    is_answer = False
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(one_line(message))

@@ -59,7 +59,8 @@ class Traffic:
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
     `stated` answers came with token counts and the vendor's price; the sum of these prices is `vendors_nanousd`, that
     of our own prices for them `ours_nanousd`. `unbilled` answers came with neither, and are booked at their bounds, in
-    total `bounds_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more than reserved.
+    total `bounds_nanousd`. `dear` answers name a tier that vendors bill above their list. `beyond` answers have more
+    tokens than their requests allow, or cost more than reserved.
     """
 
     sent: int = 0
@@ -77,6 +78,7 @@ class Traffic:
     unbilled: int = 0
     bounds_nanousd: int = 0
     beyond: int = 0
+    dear: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(*map(add, astuple(self), astuple(other)))
@@ -92,6 +94,7 @@ class Traffic:
             return bound
         ours = price.cost(answer.usage)
         if stated is None:
+            self.dear += bool(answer.dear_tier)
             return ours
         self.stated += 1
         self.vendors_nanousd += stated
@@ -179,6 +182,13 @@ def billing_notes(engines: Iterable[Counters]) -> Iterator[str]:
             yield (
                 f"{model}: {counted(sums.unbilled, 'answer')} came without usable token counts, and are booked at what "
                 f"was reserved for them, {usd(sums.bounds_nanousd)} of what is paid; the vendor may bill less"
+            )
+        if sums.dear:
+            yield (
+                f"{model}: {counted(sums.dear, 'answer')} came at a service tier (priority) or from a region (us) that "
+                "vendors bill above their list, up to twice: the bill, and so the budget, may be exceeded. Set the "
+                "default in the console (OpenAI: the project's service tier; Anthropic: the workspace's inference "
+                "region), or the model's `price:`"
             )
         if sums.beyond:
             yield (

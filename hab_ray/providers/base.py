@@ -24,6 +24,7 @@ _TYPES: Mapping[str, type] = {
     "text": str,
     "model_reported": str,
     "served_by": str,
+    "dear_tier": str,
     "vectors": tuple,
     "bill_known": bool,
 }

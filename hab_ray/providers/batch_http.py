@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
@@ -41,7 +42,7 @@ _NOT_BY_BATCH = re.compile(
 )
 _ROW = re.compile(r"\brequests?[.\[](\d+)")
 _GONE = {_NOT_FOUND, 410}
-_UNCLEAR = {408, 409, 499}
+_UNCLEAR = {408, 409, 424, 425, 498, 499}
 _HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -199,7 +200,19 @@ async def token_pages(
         token = str(page.get(token_field) or "")
 
 
-def newer_than(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
+def listed(page: JsonObject, name: str, token_field: str) -> list[Any]:
+    """Return the batches on a page of a list; vendors leave the field out of an empty one.
+
+    Raises:
+        TransientError: the page is something else, such as a gateway's error. Taken for an empty list, it would show
+            that a batch in doubt does not exist, and the batch would be created and paid for again.
+    """
+    if page and name not in page and token_field not in page:
+        raise malformed(f"a list of batches without {name!r}")
+    return page.get(name) or []
+
+
+def newer_than(seen: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
     """Sort a complete, unordered list of batches newest first and, if `newest` is in it, keep those made since.
 
     Batches of unknown times come last, and are kept.
@@ -208,7 +221,7 @@ def newer_than(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatc
     def created(batch: SeenBatch) -> datetime:
         return batch.created or _LONG_AGO
 
-    batches = sorted(listed, key=created, reverse=True)
+    batches = sorted(seen, key=created, reverse=True)
     known = next((batch for batch in batches if batch.id == newest), None)
     if known is None:
         return batches

@@ -31,6 +31,7 @@ _ANSWER = re.compile(
     re.I,
 )
 _CONTEXT = re.compile(r"context (?:length|window|size)\D{0,20}(\d{1,18})|\b\d+ \+ \d+ > (\d{1,18})", re.I)
+_STATUS, _BAD_GATEWAY = re.compile(r"[45]\d\d", re.ASCII), 502
 _RETIRED = re.compile(r"retired|deprecated|shut ?down|sunset|discontinued|no longer|end[- ]of[- ]life", re.I)
 
 
@@ -166,13 +167,21 @@ _BY_STATUS: Mapping[int, Meaning] = {
     408: timed_out,
     409: server_fault,
     413: too_long,
+    424: server_fault,  # Bedrock's and Hugging Face's: the model failed
+    425: server_fault,
     429: rate_limited,
+    498: overloaded,  # Groq's flex tier
     499: server_fault,
     503: overloaded,
     504: timed_out,
     524: timed_out,  # Cloudflare's: the vendor has the request, and its answer would have come too late
     529: overloaded,
 }
+
+
+def stated_status(code: object) -> int:
+    """Return the HTTP status that an error names as its code, where it comes with HTTP 200; 502 if it names none."""
+    return int(str(code)) if _STATUS.fullmatch(str(code)) else _BAD_GATEWAY
 
 
 # HTTP status and name of each gRPC code in status objects. Source: google/rpc/code.proto.

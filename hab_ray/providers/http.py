@@ -45,6 +45,7 @@ _REMEDIES_OF_PROXY = {
     403: "have whoever runs the proxy allow the endpoint's host, or put the host into NO_PROXY",
     407: "put the user and password that it asks for into that variable, as http://USER:PASSWORD@HOST:PORT",
 }
+_EVENTS = re.compile(r"\s*(data|event|id|retry)?:")
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
@@ -241,10 +242,17 @@ def json_object(content: bytes | str) -> JsonObject:
         body = _parsed(content)
     except (ValueError, RecursionError) as error:
         text = content if isinstance(content, str) else content.decode(errors="replace")
-        raise intercepted(text) if is_page(text) else malformed(error) from None
+        raise intercepted(text) if is_page(text) else malformed(_no_json(text) or error) from None
     if not isinstance(body, dict):
         raise malformed("not a JSON object")
     return body
+
+
+def _no_json(text: str) -> str | None:
+    """Return what came instead of JSON, if gateways are known to send it."""
+    if _EVENTS.match(text):
+        return "it is an event stream, and none was asked for; have whoever runs the gateway turn streaming off"
+    return None if text.strip() else "it is empty"
 
 
 def _parsed(content: bytes | str) -> object:

@@ -25,6 +25,7 @@ from hab_ray.providers.base import malformed
 MAX_TOKENS = 100_000_000
 MAX_NANOUSD = 10_000 * 10**9
 
+_DEAR = {"priority", "on_demand_priority", "us"}
 _NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?(e-?\d{1,2})?", re.ASCII | re.IGNORECASE)
 _TICKS_PER_NANOUSD = 10
 _NANO = Decimal(10**9)
@@ -67,6 +68,14 @@ def counts_answer(used: Usage, text: str) -> bool:
     return used.input > 0 and (used.output > 0 or not text)
 
 
+def dear_tier(*named: object) -> str:
+    """Return which of these service tiers or regions, as an answer names them, is billed above the vendor's list.
+
+    An account's own settings may choose one: OpenAI's project its tier, Anthropic's workspace its region.
+    """
+    return next((str(tier) for tier in named if str(tier).lower() in _DEAR), "")
+
+
 def counters(fields: Fields) -> dict[str, int]:
     """Return the counters of a batch, also those written as text; null counts as 0, what is no number is left out."""
     found = {}
@@ -80,7 +89,8 @@ def stated_nanousd(usage: Fields) -> int | None:
     """Return the cost of a call that the vendor states, in nano-dollars, rounded half up, or None.
 
     xAI states ticks of 1e-10 dollars, OpenRouter dollars. If the customer uses his own key of another vendor,
-    OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`. A `cost` that is an object is
+    OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`: without it the cost is not
+    stated, and a fee of 0 would leave the budget without effect. A `cost` that is an object is
     ignored: it lists parts, and no known vendor defines their sum in dollars.
 
     Raises:
@@ -95,7 +105,9 @@ def stated_nanousd(usage: Fields) -> int | None:
         return None
     dollars = _amount("cost", cost, MAX_NANOUSD // 10**9)
     if usage.get("is_byok") is True:
-        upstream = usage_fields(usage, "cost_details").get("upstream_inference_cost") or 0
+        upstream = usage_fields(usage, "cost_details").get("upstream_inference_cost")
+        if upstream is None:
+            return None
         dollars += _amount("cost_details.upstream_inference_cost", upstream, MAX_NANOUSD // 10**9)
     return _rounded(dollars * _NANO)
 

@@ -93,6 +93,18 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
     assert not list(billing_notes([same]))
 
 
+@pytest.mark.parametrize(("stated", "noted"), [({}, ["a: 3 answers"]), ({"cost": 0.000004}, [])])
+async def test_answers_at_a_dearer_tier_are_reported_unless_the_vendor_states_the_price(
+    stated: dict[str, Any], noted: list[str], tmp_path: Path
+) -> None:
+    """A project's default tier may be another than the one whose price is booked."""
+    told = 200, completion(USAGE | stated) | {"service_tier": "priority"}, dict[str, str]()
+    async with engine(lambda _: told, tmp_path) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(3)])
+    notes = [note for note in billing_notes([counters]) if "service tier" in note]
+    assert [note.partition(" came")[0] for note in notes] == noted
+
+
 async def test_the_vendors_own_price_without_token_counts_is_booked_and_compared_with_nothing(tmp_path: Path) -> None:
     async with engine(lambda _: (200, completion({"prompt_tokens": 9, "cost": 0.0003}), {}), tmp_path) as b:
         counters = await b.complete([chat("a", f"question {n}") for n in range(40)])

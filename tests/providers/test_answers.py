@@ -28,7 +28,10 @@ STOPS = {
         (choice(reason="tool_calls"), OK, "Hello."),
         (choice(reason="length"), CUT, "Hello."),
         (choice("", "length"), CUT, ""),
+        (choice(reason="model_length"), CUT, "Hello."),
+        (choice(reason="model_context_window_exceeded"), CUT, "Hello."),
         (choice("", "content_filter"), NO, ""),
+        (choice("", "sensitive"), NO, ""),
         (choice(None, "stop", refusal="I can't."), NO, "I can't."),
         (choice(""), NONE, ""),
         (choice(" \n"), NONE, " \n"),
@@ -94,6 +97,22 @@ async def test_usage_adds_up_to_the_vendors_bill(kind: str, play: Play) -> None:
     assert usage.reasoning > 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "tier"),
+    [
+        (OPENAI, choice() | {"service_tier": "priority"}, "priority"),
+        (ANTHROPIC, message(usage={"input_tokens": 9, "output_tokens": 5, "service_tier": "priority"}), "priority"),
+        (ANTHROPIC, message(usage={"input_tokens": 9, "output_tokens": 5, "inference_geo": "us"}), "us"),
+        (GOOGLE, candidate() | {"usageMetadata": {"trafficType": "ON_DEMAND_PRIORITY"}}, "ON_DEMAND_PRIORITY"),
+        *((OPENAI, choice() | {"service_tier": tier}, "") for tier in (None, "default", "flex", ["priority"])),
+        (ANTHROPIC, message(usage={"service_tier": "batch", "inference_geo": "not_available"}), ""),
+        (GOOGLE, candidate() | {"usageMetadata": {"serviceTier": "standard", "trafficType": "ON_DEMAND"}}, ""),
+    ],
+)
+def test_a_tier_that_costs_more_than_the_list_says_is_read(kind: str, body: dict[str, Any], tier: str) -> None:
+    assert reader(kind).read_chat(body).dear_tier == tier
+
+
 def test_a_gateway_names_who_served() -> None:
     provider = reader("openai")
     assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"
@@ -105,9 +124,13 @@ async def test_an_empty_error_field_beside_an_answer_is_none(hear: Hear) -> None
 
 
 def test_what_the_server_broke_off_or_closed_is_no_answer() -> None:
-    for reason in ("error", "abort"):
-        with pytest.raises(TransientError):
+    for reason in ("error", "abort", "insufficient_system_resource", "network_error"):
+        with pytest.raises(TransientError, match=rf"aborted the answer .finish_reason {reason}"):
             reader(OPENAI).read_chat(choice(reason=reason))
+    broken = choice(reason=None)
+    broken["choices"][0]["error"] = {"code": 502, "message": "Upstream died"}
+    with pytest.raises(TransientError, match=r"aborted the answer .Upstream died"):
+        reader(OPENAI).read_chat(broken)
     with pytest.raises(ProviderError):
         reader(GOOGLE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
 
@@ -247,6 +270,9 @@ def test_a_live_row_of_xais_batches_costs_what_xai_says() -> None:
         ({"cost_in_usd_ticks": 40, "cost": 1.0}, 4),
         ({"cost": 0.001, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.02}}, 1_000_000),
         ({"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}, 21_000_000),
+        ({"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0}}, 1_000_000),
+        ({"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": None}}, None),
+        ({"cost": 0, "is_byok": True}, None),
         ({"cost": {"total_cost": 0.5}}, None),
     ],
 )

@@ -162,6 +162,27 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripte
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}, RateLimited),
+        ({"message": "Internal server error"}, TransientError),
+        ({"result": None, "success": False}, TransientError),
+    ],
+)
+async def test_an_error_with_http_200_is_no_empty_list(
+    kind: str, told: dict[str, Any], expected: type[CallError]
+) -> None:
+    """A batch in doubt that is not in the list is created, and paid for, again."""
+    async with vendor(kind) as line:
+        line.says(line.at.list, Scripted(told))
+        with pytest.raises(expected):
+            await line.api.newest()
+        with pytest.raises(expected):
+            await line.api.since(None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", ["<html><h1>Not Found</h1>", "default backend - 404", "404 page\nnot found", ""])
 async def test_a_list_that_is_not_found_in_plain_text_says_nothing_of_the_vendor(kind: str, text: str) -> None:
     """An ingress whose servers restart sends it too; FastAPI, which serves most compatible APIs, sends JSON."""

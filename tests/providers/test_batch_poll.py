@@ -246,6 +246,14 @@ async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Sc
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_an_error_with_http_200_is_no_state(kind: str) -> None:
+    async with vendor(kind) as line:
+        line.says(line.at.one, Scripted({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}))
+        with pytest.raises(RateLimited, match="slow"):
+            await line.api.poll(line.at.id)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
     with pytest.raises(ProviderError) as caught:
         await polled(kind, Scripted({"error": {"message": "who?"}}, 401))

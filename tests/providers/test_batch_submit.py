@@ -101,6 +101,8 @@ UNCLEAR = {
     "529": (Scripted({}, 529), FailureKind.OVERLOADED),
     "408": (Scripted({}, 408), FailureKind.TIMEOUT),
     "409": (Scripted({}, 409), FailureKind.SERVER),
+    "424": (Scripted({}, 424), FailureKind.SERVER),
+    "498": (Scripted({}, 498), FailureKind.OVERLOADED),
     "no JSON": (Scripted("fine"), FailureKind.MALFORMED),
     "a page": (Scripted("<html>fine</html>"), FailureKind.SERVER),
     "no id": (Scripted({"id": "", "name": None}), FailureKind.MALFORMED),

@@ -67,6 +67,10 @@ def mistral(message: str, kind: str, code: str | None = None) -> Any:
     return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
 
 
+def cloudflare(message: str, code: int) -> Any:
+    return {"success": False, "result": None, "errors": [{"message": message, "code": code}]}
+
+
 def detail(*where: str, msg: str) -> Any:
     return {"detail": [{"type": "x", "loc": ["body", *where], "msg": msg, "input": 2}]}
 
@@ -96,6 +100,9 @@ ACCOUNTS = [
     ),
     (OPENAI, 402, openai("This request requires more credits, or fewer max_tokens.", 402, None)),
     (OPENAI, 200, openai("No credits", 402, None)),
+    (OPENAI, 402, cloudflare("Insufficient credits", 2021)),
+    (ANTHROPIC, 200, openai("No credits", 402, None)),
+    (ANTHROPIC, 200, anthropic("Your credit balance is too low to access the Anthropic API.")),
     (OPENAI, 429, openai("Over quota", None, "insufficient_quota")),
     (OPENAI, 400, openai("Billing hard limit", "billing_hard_limit_reached")),
     (ANTHROPIC, 402, anthropic("words", "billing_error")),
@@ -138,6 +145,8 @@ CLOSED = [
     (OPENAI, 403, openai("Your API key has expired", "403", "permission_error")),
     (OPENAI, 403, openai("Country not supported", "unsupported_country_region_territory")),
     (ANTHROPIC, 401, anthropic("invalid x-api-key", "authentication_error")),
+    (ANTHROPIC, 200, anthropic("invalid x-api-key", "authentication_error")),
+    (GOOGLE, 200, google(403, "PERMISSION_DENIED", "words")),
     (ANTHROPIC, 400, anthropic("on hold", code="organization_on_hold")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "words", {"reason": "API_KEY_INVALID"})),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "API key expired. Please renew")),
@@ -278,6 +287,14 @@ FAULTS = [
     (OPENAI, 200, openai("Upstream", "none"), TransientError, Kind.SERVER),
     (OPENAI, 200, openai("Upstream", 502) | {"choices": []}, TransientError, Kind.SERVER),
     (OPENAI, 200, {"error": {"message": "Upstream"}}, TransientError, Kind.SERVER),
+    (OPENAI, 200, {"message": "Internal server error"}, TransientError, Kind.SERVER),
+    (OPENAI, 200, {"detail": "Upstream"}, TransientError, Kind.SERVER),
+    (OPENAI, 200, cloudflare("Busy", 3040), TransientError, Kind.SERVER),
+    (OPENAI, 200, mistral("Slow down", "rate_limited", "429"), RateLimited, Kind.RATE_LIMITED),
+    (ANTHROPIC, 200, anthropic("words", "overloaded_error"), Overloaded, Kind.OVERLOADED),
+    (GOOGLE, 200, exhausted("words", quota(PER_MINUTE)), RateLimited, Kind.RATE_LIMITED),
+    *((OPENAI, status, openai("The model failed", None, None), TransientError, Kind.SERVER) for status in (424, 425)),
+    (OPENAI, 498, openai("Capacity exceeded", "capacity_exceeded", None), Overloaded, Kind.OVERLOADED),
     (OPENAI, 408, openai("Timeout"), TransientError, Kind.TIMEOUT),
     (OPENAI, 409, openai("Locked"), TransientError, Kind.SERVER),
     (OPENAI, 500, openai("The model `m` does not exist here", None, "server_error"), TransientError, Kind.SERVER),
@@ -338,6 +355,7 @@ async def test_a_recorded_error_means_what_its_vendor_means(
     assert REMEDY.get((expected, failure), "") in str(caught.value)
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
         assert body["error"].get("message", "")[:200] in str(caught.value)
+    assert "no message" not in str(caught.value) or "message" not in str(body)
 
 
 BLOCKS = [

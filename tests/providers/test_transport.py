@@ -240,14 +240,25 @@ async def test_what_may_pass_is_transient_and_not_sent_again(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("body", ["", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (" \n", "it is empty"),
+        (': wait\n\ndata: {"choices": []}\n\n', "it is an event stream"),
+        ("event: message_start\ndata: {}\n\n", "it is an event stream"),
+        ('{"half": ', ""),
+        ("[1, 2]", ""),
+        ("null", ""),
+        (b"\xff\xfe\xfa", ""),
+    ],
+)
 async def test_a_success_that_is_no_json_object_is_malformed(
-    kind: str, body: str | bytes, script: Script, failure: Fail
+    kind: str, body: str | bytes, told: str, script: Script, failure: Fail
 ) -> None:
     script.says(200, body)
     error = await failure(kind, script.url)
     assert type(error) is TransientError
-    assert error.kind is FailureKind.MALFORMED
+    assert error.kind is FailureKind.MALFORMED and told in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,12 +23,14 @@ from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.visible import one_line
 
 FLUSH_AT = 2048
+MAX_ID = 80
 MAX_PROBLEM = 300  # characters, as each row of the batch stores them
 _WITHHELD = (
     "its batch ended and the vendor never showed the results{instead}, which it may have billed: booked at its share "
     "of what is left of the batch's reservation, and sent and paid for again with --retry-failed"
 )
 _INSTEAD = " (what came instead cannot be read: {problem})"
+_FOREIGN = " (what came instead has the ids of other requests, the first {id})"
 _UNREAD = (
     "its line in the results of its batch cannot be read, and the vendor may have billed it: {reason}; booked at its "
     "share of the batch's reservation, and sent and paid for again with --retry-failed"
@@ -55,12 +57,13 @@ class Results:
     failures; tokens, and the names in `reported` of the models that answered, count only answers that this process
     read; `lost_nanousd` is the most that answers without a line, and lines that name no row, may have cost. `stop` is
     an error that makes the model or account unusable, `refused` one that rules out batches of the model.
-    `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
-    batch shows whether single requests are at fault or a setting that they share. `unread` says by key why a line, or
-    the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `aborted` has
-    the keys of answers that the server aborted, which it may have billed. `withheld` counts failures for unread answers
-    and for results that the vendor never showed; `late_reads` counts the reads of this process that showed none, and
-    `partial_reads` those that showed only some. `instead` says what came instead of results, as a part of a message.
+    `refusals` holds the keys of refused requests by kind and message until all lines are read: an answer may follow,
+    and only the whole batch shows whether single requests are at fault or a setting that they share. `unread` says by
+    key why a line, or the answer in it, cannot be read; once all lines are read, it keeps those that may have been
+    billed. `aborted` says by key why the server aborted an answer, which it may have billed. `withheld` counts failures
+    for unread answers and for results that the vendor never showed; `late_reads` counts the reads of this process that
+    showed none, and `partial_reads` those that showed only some. `instead` says what came instead of results, as a part
+    of a message.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -81,9 +84,9 @@ class Results:
     output_tokens: int = 0
     stop: CallError | None = None
     refused: BatchRefused | None = None
-    bad_requests: dict[str, list[str]] = field(default_factory=dict)
+    refusals: dict[tuple[FailureKind, str], list[str]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    aborted: set[str] = field(default_factory=set)
+    aborted: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
@@ -153,7 +156,7 @@ class Collector:
         intent = record.intent
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.instead = ""
-        results.bad_requests.clear()
+        results.refusals.clear()
         results.unread.clear()
         results.aborted.clear()
         seen: set[str] = set()
@@ -164,7 +167,9 @@ class Collector:
             async for line in self._api.results(status):
                 if line.custom_id not in hashes:
                     results.unknown_ids += 1
-                    if not line.custom_id:
+                    if line.custom_id and record.is_certain:
+                        results.instead = results.instead or _FOREIGN.format(id=one_line(line.custom_id, MAX_ID))
+                    elif not line.custom_id:
                         nameless += 1
                         results.instead = results.instead or _INSTEAD.format(
                             problem=one_line(str(line.error or "a line without an id"), MAX_PROBLEM)
@@ -189,11 +194,11 @@ class Collector:
                 raise ResultsLate(status.done, results.instead)
             if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
                 raise SomeResultsLate(status.done)
-            self._fail_bad_requests(results, intent)
+            self._fail_refused(results, intent)
             bare = [key for key in dict.fromkeys(bare) if key in hashes and key not in with_body]
             if status.done or status.failed or status.problem:
                 bare = bare[: max(0, status.done - shown - hidden)]  # the vendor counts no more of them as answers
-            results.lost_nanousd += len(results.aborted - results.answered) * (_bound(results, intent) // intent.rows)
+            self._count_aborted(results, intent)
             self._fail_unread(results, intent, with_body.union(bare))
             if status.lacks_results and not status.lacks_some:
                 self._fail_withheld(results, intent, missing)
@@ -225,10 +230,10 @@ class Collector:
                 raise line.error or malformed("a result without body or error")
             answer = read_answer(self._provider, line.body, 1 if intent.embeds else None)
         except RowError as error:
-            if error.kind is FailureKind.BAD_REQUEST:
-                results.bad_requests.setdefault(str(error), []).append(key)
+            if line.body is None:
+                results.refusals.setdefault((error.kind, str(error)), []).append(key)
             else:
-                self._fail(results, intent, key, error.kind, str(error), 0 if line.body is None else share)
+                self._fail(results, intent, key, error.kind, str(error), share)
         except BrokenReader:
             raise
         except (ModelError, ProviderError) as error:
@@ -239,7 +244,7 @@ class Collector:
             if error.kind is FailureKind.MALFORMED:
                 results.unread.setdefault(key, str(error))
             elif line.body is not None:
-                results.aborted.add(key)
+                results.aborted[key] = str(error)
         else:
             traffic = self._traffic[intent.model]
             cost = traffic.cost(answer, price, share)
@@ -261,11 +266,14 @@ class Collector:
         results.nanousd += nanousd
         results.answered.add(key)
 
-    def _fail_bad_requests(self, results: Results, intent: Intent) -> None:
-        """Store refused requests as permanent failures; if all were refused alike, stop the model instead."""
-        is_only_message = len(results.bad_requests) == 1 and not results.replies and not results.failures
-        for message, keys in results.bad_requests.items():
-            if is_only_message and len(keys) >= MIN_ALIKE:
+    def _fail_refused(self, results: Results, intent: Intent) -> None:
+        """Store refused requests as permanent failures; if all were refused alike, stop the model instead.
+
+        Texts that are too long are always their rows' fault.
+        """
+        is_only_message = len(results.refusals) == 1 and not results.replies and not results.failures
+        for (kind, message), keys in results.refusals.items():
+            if is_only_message and len(keys) >= MIN_ALIKE and kind is FailureKind.BAD_REQUEST:
                 results.stop = results.stop or ModelError(
                     FailureKind.BAD_REQUEST,
                     f"all {len(keys)} requests of a batch were refused in the same words: {message}; change the "
@@ -275,7 +283,18 @@ class Collector:
                 return
             for key in keys:
                 if key not in results.answered:
-                    self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
+                    self._fail(results, intent, key, kind, message)
+
+    def _count_aborted(self, results: Results, intent: Intent) -> None:
+        """Count aborted answers as lost. If there are many, and no other answer, stop the model."""
+        aborted = [why for key, why in results.aborted.items() if key not in results.answered]
+        results.lost_nanousd += len(aborted) * (_bound(results, intent) // intent.rows)
+        if len(aborted) >= MIN_ALIKE and not results.replies:
+            results.stop = results.stop or ModelError(
+                FailureKind.SERVER,
+                f"all {len(aborted)} answers of a batch were broken off, and may be billed: {aborted[0]}; wait until "
+                "the vendor's server has recovered, or have it repaired, and run the same command again",
+            )
 
     def _fail_unread(self, results: Results, intent: Intent, billed: AbstractSet[str]) -> None:
         """Store rows whose line cannot be read and may be `billed` as failures.
@@ -285,12 +304,7 @@ class Collector:
         unread = {key: why for key, why in results.unread.items() if key in billed and key not in results.answered}
         results.unread = unread
         if len(unread) >= MIN_ALIKE and not results.replies:
-            results.stop = results.stop or ModelError(
-                FailureKind.MALFORMED,
-                f"no answer in a batch of {intent.rows} rows can be read: {next(iter(unread.values()))}; "
-                "repair what changes the vendor's answers (a gateway, or the package that adds the provider's kind), "
-                "and give the same command with --retry-failed: it pays for the batch's rows again",
-            )
+            _stop_unread(results, intent, f": {next(iter(unread.values()))}")
         share = _bound(results, intent) // intent.rows
         for key, reason in unread.items():
             self._fail(results, intent, key, FailureKind.WITHHELD, _UNREAD.format(reason=reason), share)
@@ -302,12 +316,24 @@ class Collector:
         They may be the batch's dearest rows, so equal shares of the bound could sum up to less than their bill.
         """
         withheld = sorted(keys - results.answered)
-        left = max(_bound(results, intent) - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
+        if len(withheld) >= MIN_ALIKE and results.instead and not results.replies:
+            _stop_unread(results, intent, results.instead)
+        booked = results.nanousd + results.lost_nanousd
+        left = max(_bound(results, intent) - booked, len(withheld) * (intent.nanousd // intent.rows))
         for number, key in enumerate(withheld):
             share = left // len(withheld) + (number < left % len(withheld))
             message = _WITHHELD.format(instead=results.instead)
             self._fail(results, intent, key, FailureKind.WITHHELD, message, share)
             results.withheld += 1
+
+
+def _stop_unread(results: Results, intent: Intent, why: str) -> None:
+    results.stop = results.stop or ModelError(
+        FailureKind.MALFORMED,
+        f"no answer in a batch of {intent.rows} rows can be read{why}; repair what changes the vendor's answers (a "
+        "gateway, or the package that adds the provider's kind), and give the same command with --retry-failed: it "
+        "pays for the batch's rows again",
+    )
 
 
 def _bound(results: Results, intent: Intent) -> int:

@@ -108,9 +108,9 @@ class RetryLoop:
                 given_up = self._stop_if_alike(request, transient) or given_up
                 if not given_up and bought >= MAX_SILENT:
                     given_up = _UNREADABLE.format(bought, transient)
-            elif is_own_fault and transient.kind in _SILENT:
+            elif is_own_fault and (transient.kind in _SILENT or transient.is_answer):
                 rows, counts = self._silent.add(request.model, request.calls[0].key, sent, self._services.clock())
-                bought += counts
+                bought += counts or transient.is_answer
                 given_up = self._stop_if_silent(request.model, transient, rows, bought) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)

@@ -233,7 +233,11 @@ class Sender:
 
     def _read(self, request: Request, exchange: Exchange) -> Answer:
         texts = None if isinstance(request.calls[0], ChatCall) else len(request.calls)
-        return read_answer(self._provider, exchange.body, texts)
+        try:
+            return read_answer(self._provider, exchange.body, texts)
+        except CallError as error:
+            error.is_answer = True
+            raise
 
     def _cost(self, request: Request, answer: Answer, price: Price) -> int:
         traffic = self._counters.traffic[request.model]

@@ -11,12 +11,14 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
+from typing_extensions import override
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import ConfigError
-from hab_ray.providers.anthropic.errors import blocked, classify
+from hab_ray.providers.anthropic.errors import blocked, classify, error_status
 from hab_ray.providers.base import (
     Allowance,
     Endpoint,
@@ -31,7 +33,7 @@ from hab_ray.providers.base import (
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
 from hab_ray.providers.model_list import all_names
-from hab_ray.providers.numbers import counts_answer, token_count, usage_fields
+from hab_ray.providers.numbers import counts_answer, dear_tier, token_count, usage_fields
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _MODELS_PER_PAGE = 1000
@@ -45,6 +47,21 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
 SDK = Sdk(AsyncAnthropic, _HttpClient, APIStatusError, APIConnectionError, classify)
 
 
+class Account(SdkAccount):
+    """An account, also behind gateways that send errors with HTTP 200."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, SDK)
+
+    @override
+    def read(self, response: httpx2.Response) -> JsonObject:
+        body = super().read(response)
+        status = error_status(body)
+        if status is not None:
+            raise self.refusal(status, body, response.headers)
+        return body
+
+
 class AnthropicProvider:
     """Messages at one endpoint."""
 
@@ -52,7 +69,7 @@ class AnthropicProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._account = SdkAccount(endpoint, SDK)
+        self._account = Account(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         body: dict[str, Any] = {
@@ -81,11 +98,12 @@ class AnthropicProvider:
         headers = {"anthropic-version": version} if version else {}
         try:
             response = await self._account.post(wire.path, wire.encoded, headers)
+            body = self._account.read(response)
         except StatusError as refused:
             if blocked(refused.body) is None:
                 raise refused.error from None
             return Exchange(refused.body, _rate_limits(refused.headers))
-        return Exchange(self._account.read(response), _rate_limits(response.headers))
+        return Exchange(body, _rate_limits(response.headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         reason = blocked(body)
@@ -103,6 +121,7 @@ class AnthropicProvider:
                 model_reported=str(body.get("model") or ""),
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
                 bill_known=usage.get("output_tokens") is not None and counts_answer(used, text),
+                dear_tier=dear_tier(usage.get("service_tier"), usage.get("inference_geo")),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -148,7 +167,7 @@ def _allowance(headers: Headers, unit: str) -> Allowance | None:
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
     """Return the models of the key, from GET /v1/models, without those marked as retired."""
-    account = SdkAccount(endpoint, SDK)
+    account = Account(endpoint)
 
     async def page_after(last: str | None) -> tuple[Iterable[object], object]:
         query = {"limit": _MODELS_PER_PAGE} | ({"after_id": last} if last else {})

@@ -17,6 +17,7 @@ _BLOCKED = re.compile(r"blocked by (our )?content filter", re.I)
 _CLOSED = re.compile(r"\b(organization|account|workspace) (has been|is) (disabled|suspended|closed)", re.I)
 _REGION = re.compile(r"\b(countr(y|ies)|regions?|territor(y|ies))\b|^request not allowed", re.I)
 _MODEL = re.compile(r"\bmodel\b", re.I)
+_BAD_REQUEST = 400
 
 
 def _denied(report: ErrorReport) -> CallError:
@@ -67,6 +68,14 @@ def blocked(body: JsonObject) -> str | None:
     """Return the vendor's message if a body says that the content was blocked, else None."""
     message = str(_error_object(body).get("message") or "")
     return message if body.get("type") == "error" and _BLOCKED.search(message) else None
+
+
+def error_status(body: JsonObject) -> int | None:
+    """Return the status of an error body, which some gateways send with HTTP 200; None for an answer."""
+    if not body.get("error") or body.get("content"):
+        return None
+    error = _error_object(body)
+    return _BAD_REQUEST if error.get("type") == "invalid_request_error" else means.stated_status(error.get("code"))
 
 
 def classify(status: int, body: JsonObject, retry_after_s: float | None) -> CallError:

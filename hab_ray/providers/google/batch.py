@@ -17,6 +17,7 @@ from hab_ray.providers.batch_http import (
     cancelling,
     creating_with_rows,
     deleting_if_refused,
+    listed,
     masked_error,
     newer_than,
     request_errors,
@@ -30,6 +31,7 @@ from hab_ray.providers.google.files import FileAccount
 from hab_ray.providers.http import rfc3339
 from hab_ray.providers.numbers import counters
 
+_TOKEN = "nextPageToken"
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
 _EMBEDDING = ":batchEmbedContents"
 _OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
@@ -65,16 +67,16 @@ class GoogleBatches:
         with request_errors():
             page = await self._account.ask("GET", "batches?pageSize=1")
         with reading():
-            operations = page.get("operations") or []
+            operations = listed(page, "operations", _TOKEN)
             return str(operations[0]["name"]) if operations else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
         """Read the whole list and sort it: the vendor does not promise an order."""
         batches: list[SeenBatch] = []
         with request_errors():
-            async for page in token_pages(self._page_at, "nextPageToken"):
+            async for page in token_pages(self._page_at, _TOKEN):
                 with reading():
-                    batches += [_seen(operation) for operation in page.get("operations") or []]
+                    batches += [_seen(operation) for operation in listed(page, "operations", _TOKEN)]
         return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:

@@ -17,7 +17,7 @@ from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, W
 from hab_ray.providers.google.connection import Connection
 from hab_ray.providers.http import StatusError
 from hab_ray.providers.model_list import all_names
-from hab_ray.providers.numbers import counts_answer, token_count, usage_fields, vector
+from hab_ray.providers.numbers import counts_answer, dear_tier, token_count, usage_fields, vector
 
 _MODELS_PER_PAGE = 1000
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
@@ -63,7 +63,9 @@ class GoogleProvider:
         with reading():
             finish, text = _read_candidate(body)
             known = counts_answer(used, text) or finish is Finish.REFUSED
-            return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
+            tier = dear_tier(usage.get("serviceTier"), usage.get("trafficType"))
+            name = str(body.get("modelVersion") or "")
+            return Answer(finish, used, name, text=text, bill_known=known, dear_tier=tier)
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         usage = _usage(usage_fields(body, "usageMetadata"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from io import BytesIO
 
 import aiohttp
@@ -17,7 +17,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.google import DEFAULT_VERSION, stated_version
-from hab_ray.providers.google.errors import classify
+from hab_ray.providers.google.errors import classify, classify_status
 from hab_ray.providers.http import (
     StatusError,
     connect_limit_s,
@@ -72,8 +72,15 @@ class Connection:
     async def ask(
         self, method: str, path: str, body: JsonObject | None = None, version: str | None = None
     ) -> JsonObject:
-        """Send a request for a path and return the response's JSON object."""
-        return json_object(await self.send(method, path, body, version))
+        """Send a request for a path and return the response's JSON object.
+
+        An error with HTTP 200, as of some gateways, is a refusal. A batch that failed has an error, too, and a name.
+        """
+        answer = json_object(await self.send(method, path, body, version))
+        error = answer.get("error")
+        if isinstance(error, Mapping) and not (answer.get("name") or answer.get("candidates")):
+            raise classify_status(error)
+        return answer
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream the body of a GET; the timeout applies to each read, not to the whole."""

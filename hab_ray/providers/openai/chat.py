@@ -7,7 +7,7 @@ here is the one sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,12 +28,20 @@ from hab_ray.providers.base import (
     reading,
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, duration_s
-from hab_ray.providers.numbers import counts_answer, stated_nanousd, token_count, usage_fields, vector
+from hab_ray.providers.numbers import counts_answer, dear_tier, stated_nanousd, token_count, usage_fields, vector
 from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
-_FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
-_ABORTED = {"error", "abort"}
+_FINISH = {
+    "stop": Finish.OK,
+    "length": Finish.TRUNCATED,
+    "model_length": Finish.TRUNCATED,  # Mistral
+    "model_context_window_exceeded": Finish.TRUNCATED,  # Zhipu
+    "content_filter": Finish.REFUSED,
+    "sensitive": Finish.REFUSED,  # Zhipu
+}
+# OpenRouter and Mistral, vLLM, DeepSeek, Zhipu
+_ABORTED = {"error", "abort", "insufficient_system_resource", "network_error"}
 
 
 class _HttpClient(CheckedClient, DefaultAioHttpClient):
@@ -96,6 +104,7 @@ class OpenAIProvider:
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=_states_bill(usage, used, ""))
         with reading():
             choice = body["choices"][0]
+            _refuse_aborted(choice)
             message = _message(choice)
             text, refusal = _text(message.get("content")), _text(message.get("refusal"))
             return Answer(
@@ -106,6 +115,7 @@ class OpenAIProvider:
                 text=refusal or text,
                 stated_nanousd=stated,
                 bill_known=_states_bill(usage, used, refusal or text),
+                dear_tier=dear_tier(body.get("service_tier")),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -171,14 +181,20 @@ def _text(content: object) -> str:
     return "".join(part["text"] for part in content if part["type"] == "text")
 
 
-def _finish(reason: str | None, text: str, refusal: str) -> Finish:
-    """Return how a choice ended. Unknown reasons of compatible servers count as a normal end.
+def _refuse_aborted(choice: JsonObject) -> None:
+    """Refuse a choice whose text is incomplete.
 
     Raises:
-        TransientError: the server behind a gateway aborted, so that the text is incomplete.
+        TransientError: the server behind a gateway aborted; OpenRouter says why beside the text, whatever the reason.
     """
-    if reason in _ABORTED:
-        raise TransientError(FailureKind.SERVER, f"the server aborted the answer (finish_reason {reason})")
+    reason, error = choice.get("finish_reason"), choice.get("error")
+    if error or reason in _ABORTED:
+        why = error.get("message") if isinstance(error, Mapping) else error
+        raise TransientError(FailureKind.SERVER, f"the server aborted the answer ({why or f'finish_reason {reason}'})")
+
+
+def _finish(reason: str | None, text: str, refusal: str) -> Finish:
+    """Return how a choice ended. Unknown reasons of compatible servers count as a normal end."""
     if refusal:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "stop", Finish.OK)

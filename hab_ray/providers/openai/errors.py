@@ -2,7 +2,7 @@
 
 Known shapes: `{"error": {message, type, param, code}}` (OpenAI, llama.cpp, Together), the same with a numeric code and
 `metadata` (OpenRouter), `{"error": "words", "code": "words"}` (xAI), the error object itself (older vLLM, Mistral),
-`{"detail": [{loc, msg}]}` (FastAPI's validation: Mistral, vLLM).
+`{"detail": [{loc, msg}]}` (FastAPI's validation: Mistral, vLLM), a list of errors as `errors` or `error` (Cloudflare).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ _BLOCKED = {
     "misalignment_policy_violation",
 }
 _BLOCKED_WORDS = re.compile(r"\bviolates usage guidelines\b|\bSAFETY_CHECK_TYPE_", re.I)
-_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _CUT = re.compile(r"could not finish the message because max_tokens or model output limit was reached", re.I)
 _SETTINGS = {
     "temperature",
@@ -170,15 +169,21 @@ def classify(status: int, body: JsonObject, retry_after_s: float | None) -> Call
 
 
 def error_status(body: JsonObject) -> int | None:
-    """Return the status named in an error body, which some gateways send with HTTP 200; None for an answer."""
-    if not body.get("error") or body.get("choices") or "data" in body:
+    """Return the status named in an error body, which some gateways send with HTTP 200; None for an answer.
+
+    An error that is not below `error` is a message, in a body without an id.
+    """
+    error = _error_object(body)
+    is_error = body.get("error") or ("id" not in body and isinstance(error.get("message"), str))
+    if not is_error or body.get("choices") or "data" in body:
         return None
-    code = str(_error_object(body).get("code"))
-    return int(code) if _STATUS.fullmatch(code) else 502
+    return means.stated_status(error.get("code"))
 
 
 def _error_object(body: JsonObject) -> Mapping[str, Any]:
-    error = body.get("error")
+    error = body.get("error") or body.get("errors")
+    if isinstance(error, list):
+        error = next((one for one in error if isinstance(one, Mapping)), None)
     if isinstance(error, Mapping):
         return error
     if isinstance(error, str):

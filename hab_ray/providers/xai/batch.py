@@ -19,6 +19,7 @@ from hab_ray.providers.batch_http import (
     as_batch_refusal,
     cancelling,
     item_errors,
+    listed,
     masked_error,
     newer_than,
     request_errors,
@@ -33,6 +34,7 @@ from hab_ray.providers.openai.errors import classify, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
+_TOKEN = "pagination_token"
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
 _BATCH_ENDED = re.compile(r"^(the )?batch (was )?(?P<how>cancell?ed|expired)", re.I)
 _RATE_LIMIT = re.compile(r"rate limit|too many requests", re.I)
@@ -66,7 +68,7 @@ class XaiBatches:
         with request_errors():
             async for page in self._pages("/batches", _LISTED):
                 with reading():
-                    batches += [_seen(batch) for batch in page.get("batches") or []]
+                    batches += [_seen(batch) for batch in listed(page, "batches", _TOKEN)]
         return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:
@@ -103,10 +105,10 @@ class XaiBatches:
 
     def _pages(self, path: str, size: int) -> AsyncGenerator[JsonObject, None]:
         async def page_at(token: str) -> JsonObject:
-            query = {"limit": size} | ({"pagination_token": token} if token else {})
+            query = {"limit": size} | ({_TOKEN: token} if token else {})
             return self._account.read(await self._account.get(path, query))
 
-        return token_pages(page_at, "pagination_token")
+        return token_pages(page_at, _TOKEN)
 
     def _body(self, record: JsonObject) -> JsonObject:
         """Return the body that the request would have got online.

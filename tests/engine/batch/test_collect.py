@@ -117,6 +117,36 @@ async def test_a_model_of_which_no_answer_can_be_read_gets_no_further_batch(tmp_
     assert (results.failures, results.nanousd) == (10, 4_000)
 
 
+async def test_a_model_whose_answers_are_all_aborted_gets_no_further_batch(tmp_path: Path) -> None:
+    """Each round, and each run, would pay for all of them again."""
+    keys = [f"{n:064x}" for n in range(10)]
+    lines = [Line(key, ABORTED) for key in keys]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), keys)
+    assert isinstance(results.stop, ModelError) and "finish_reason abort" in str(results.stop)
+    assert (results.answered, results.lost_nanousd) == (set(), 4_000)
+    mixed = await collected(tmp_path / "mixed", [*lines[1:], Line(keys[0], ANSWER)], Price(1, 1, 1, 1), keys)
+    assert mixed.stop is None
+
+
+async def test_texts_that_are_too_long_stop_no_model(tmp_path: Path) -> None:
+    keys = [f"{n:064x}" for n in range(10)]
+    lines = [Line(key, error=RowError(FailureKind.TOO_LONG, "too long")) for key in keys]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), keys)
+    assert (results.stop, results.failures, results.nanousd) == (None, 10, 0)
+    assert {one.kind for one in stored(tmp_path, "m").values() if isinstance(one, Failure)} == {FailureKind.TOO_LONG}
+
+
+async def test_results_of_other_requests_in_place_of_a_batchs_are_named_and_stop_its_model(tmp_path: Path) -> None:
+    """As of a gateway that changes the ids: each round would be paid for, and lost."""
+    keys = [f"{n:064x}" for n in range(10)]
+    lines = [Line(f"req-{key}", ANSWER) for key in keys]
+    late = replace(COMPLETED, lacks_results=True, done=10)
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), keys, status=late)
+    assert (results.withheld, results.nanousd) == (10, 4_000)
+    assert "the ids of other requests, the first req-000" in str(results.stop)
+    assert all("the first req-000" in one.message for one in stored(tmp_path, "m").values() if isinstance(one, Failure))
+
+
 @pytest.mark.parametrize("done", [0, 4])
 async def test_a_page_instead_of_results_is_not_taken_for_a_batch_without_answers(tmp_path: Path, done: int) -> None:
     """Its rows would be paid for again, and its results deleted at the vendor."""
@@ -139,8 +169,13 @@ async def test_a_line_that_names_no_row_may_have_cost_what_one_without_a_line_ca
 
 @pytest.mark.parametrize(
     "first",
-    [Line(KEYS[0], error=BUSY), Line(KEYS[0], error=RowError(FailureKind.BAD_REQUEST, "bad")), Line(KEYS[0], {})],
-    ids=["transient", "refused", "unreadable"],
+    [
+        Line(KEYS[0], error=BUSY),
+        Line(KEYS[0], error=RowError(FailureKind.BAD_REQUEST, "bad")),
+        Line(KEYS[0], error=RowError(FailureKind.TOO_LONG, "too long")),
+        Line(KEYS[0], {}),
+    ],
+    ids=["transient", "refused", "too long", "unreadable"],
 )
 async def test_an_answer_after_an_error_of_the_same_row_is_kept(tmp_path: Path, first: Line) -> None:
     """It is billed; the row would be sent and paid for again, or have failed for good."""
@@ -240,6 +275,12 @@ async def test_rows_without_results_are_booked_at_all_that_is_left_of_the_reserv
     kept = stored(tmp_path, "m")
     assert (results.replies, results.failures) == (1, 3) and kept[KEYS[0]].cost_nanousd == 20
     assert sum(outcome.cost_nanousd for outcome in kept.values()) == results.nanousd == booked
+
+
+async def test_an_aborted_answer_beside_rows_without_results_is_booked_once(tmp_path: Path) -> None:
+    late = replace(COMPLETED, lacks_results=True, done=4)
+    results = await collected(tmp_path, [Line(KEYS[0], ABORTED)], Price(1, 1, 1, 1), status=late)
+    assert (results.lost_nanousd, results.nanousd, results.withheld) == (1_000, 3_000, 3)
 
 
 async def test_the_rest_of_the_reservation_is_booked_once_though_a_process_ended_meanwhile(tmp_path: Path) -> None:

@@ -81,8 +81,19 @@ async def test_answers_that_cannot_be_read_stop_the_model(tmp_path: Path, monkey
     assert "not as documented" in of.counters.stops["a"]
 
 
-async def test_a_call_whose_answers_cannot_be_read_among_others_is_bought_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+ABORTED = completion({"prompt_tokens": 3, "completion_tokens": 1})
+ABORTED["choices"][0]["finish_reason"] = "error"
+
+
+@pytest.mark.parametrize(
+    ("unusable", "cause"),
+    [
+        ({"answer": "yes"}, "2 answers to a call could not be read, and may be billed: the response body is not"),
+        (ABORTED, "2 tries of a call timed out or broke off, and may be billed: the server aborted the answer"),
+    ],
+)
+async def test_a_call_whose_answers_cannot_be_used_among_others_is_bought_twice(
+    unusable: Any, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
     tries = 0
@@ -92,13 +103,13 @@ async def test_a_call_whose_answers_cannot_be_read_among_others_is_bought_twice(
         if b"question 0" not in await request.read():
             return web.json_response(ANSWER)
         tries += 1
-        return web.json_response({"answer": "yes"})
+        return web.json_response(unusable)
 
     async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME) as b:
         counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
     assert (tries, counters.finished[0], counters.stops) == (2, 39, {})
     (row,) = counters.open
-    assert row.reason.startswith("2 answers to a call could not be read, and may be billed: the response body is not")
+    assert row.reason.startswith(cause)
 
 
 async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) -> None:
