@@ -238,6 +238,9 @@ def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> 
     pairs = [row, replace(row, other="c", sd=0.0), replace(row, subject="c", sd=0.0)]
     assert "D: differences of 0.11 or more can be detected" in detail(pairs)
     assert "differences of 0.01 or more" in detail([replace(row, sd=0.001)] * 3)
+    both = [replace(row, sd=0.001), replace(row, dimension="e")]
+    (found,) = separate_nobody(both, settings("a", "b", tests={"d": 40, "e": 40}))
+    assert "each dimension: differences of 0.01 to 0.09 or more can be detected" in found.detail
     few = [replace(each, calls=3, tests=3) for each in pairs]
     assert detail(few).endswith("D: too few generation calls for any difference to be significant.")
 
@@ -282,6 +285,20 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRu
         ]
         told = f"{dimension.replace('_', ' ')}: good-1 8 ({means[1]:.2f}), good-2 4 ({means[0]:.2f})"
         assert told in found.detail
+    assert found.detail.endswith("Each mean is over different answers.")
+
+
+def test_a_model_that_changed_between_two_dimensions_is_reported(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    answers(work, lambda at, row: replace(row, model_reported=f"good {row.dimension}"), "good")
+    change(work, lambda row: replace(row, model_reported=f"one {row.dimension}"), judges=("one",))
+    of_subject, of_judge = (one for one in findings(summary_of(work)) if one.kind == "model_changed")
+    assert of_subject.title == f"The answers of good came from {len(DIMENSIONS)} models"
+    assert of_judge.title == f"The verdicts of one came from {len(DIMENSIONS)} models"
+    for name in DIMENSIONS:
+        spoken = name.replace("_", " ")
+        assert f"{spoken}: good {name} {TESTS} (" in of_subject.detail
+        assert f"{spoken}: one {name} {TESTS * len(SUBJECTS)} (" in of_judge.detail
 
 
 def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: MakeRun) -> None:
@@ -439,6 +456,11 @@ def test_no_overall_score_names_the_dimension_it_lacks() -> None:
     assert found.title == "a has no overall score"
     assert "no scored row in d one;" in found.detail
     assert not list(without_overall(lacking, [StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ())]))
+
+
+def test_a_subject_without_any_score_is_not_said_to_have_other_dimensions() -> None:
+    (found,) = without_overall([score("a", None, "d_one"), score("a", None, "d_two"), score("a", None)], [])
+    assert found.detail == "It has no scored row in d one, d two." and found.number == 2
 
 
 def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_made_up(make_run: MakeRun) -> None:

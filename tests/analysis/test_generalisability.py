@@ -392,6 +392,20 @@ def test_scores_that_do_not_vary_do_not_tell_what_more_tests_buy(work: Work) -> 
     assert "These\nscores vary too little to tell." in shown and "would lower" not in shown
 
 
+def test_what_more_tests_buy_in_one_dimension_alone_is_said_of_that_dimension(work: Work) -> None:
+    one, other = work.rubrics
+    assert f"In {work.rubrics[other].title}, " not in page_of(work)
+    work.run.write(ChosenTest, f"tests/{one}.parquet", work.run.read(ChosenTest, f"tests/{one}.parquet")[:1])
+    assert f"In {work.rubrics[other].title}, <b>twice the tests</b> would lower the error" in page_of(work)
+
+
+@pytest.mark.parametrize(("judges", "said"), [(("a",), "<p>With other points"), (("a", "b"), "<p>Without one of the")])
+def test_ranks_without_a_judge_are_spoken_of_only_in_a_panel_of_several(
+    make_run: MakeRun, judges: tuple[str, ...], said: str
+) -> None:
+    assert said in page_of(make_run(Shape(judges=judges)))
+
+
 def test_a_dimension_from_one_generation_call_leaves_the_errors_unknown(work: Work) -> None:
     dimension, other = work.rubrics
     tests = [replace(test, call="one") for test in work.run.read(ChosenTest, f"tests/{dimension}.parquet")]

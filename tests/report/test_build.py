@@ -392,6 +392,7 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert "+0.07" in table and "People" in table and "<script>" not in table
     beside = section(after, "people")
     assert "people among themselves" in beside and "<script>" not in beside and "* few" in words(beside)
+    assert "all intervals are for this rater alone" in words(beside) and "other raters" not in words(beside)
     rest = after.replace(table, "").replace('  <a href="#raters">Other raters</a>\n', "")
     rest = rest.replace(beside, "").replace('  <a href="#people">Agreement with people</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]

@@ -11,7 +11,7 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
-from hab_ray.analysis.power import Design
+from hab_ray.analysis.power import LEAST_SHOWN, Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.differences import PairedDifference, designs_of
 from hab_ray.catalog.models import Cutoff
@@ -164,7 +164,8 @@ def _detectable(designs: Mapping[str, Design], number: int) -> Iterator[str]:
     told = {name: design.detectable for name, design in dimensions.items()}
     ends = sorted(design.smallest for design in dimensions.values())
     if len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
-        told = dict.fromkeys(dimensions, f"differences of {ends[0]:.2f} to {ends[-1]:.2f} or more can be detected")
+        least = f"{max(LEAST_SHOWN, ends[0]):.2f} to {max(LEAST_SHOWN, ends[-1]):.2f}"
+        told = dict.fromkeys(dimensions, f"differences of {least} or more can be detected")
     for what in dict.fromkeys(told.values()):
         named = [spoken(name) for name, own in told.items() if own == what]
         yield f"{'each dimension' if len(named) == number > 1 else ', '.join(named)}: {what}"

@@ -67,14 +67,16 @@ def without_tests(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
 def without_overall(panel: Sequence[Score], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
     """Report subjects without a scored row in some dimension, although none of their rows is open."""
     still_open = {status.subject for status in statuses if status.state is MissingReason.OPEN}
-    unknown = [score for score in panel if score.mean is None and score.subject not in still_open]
-    for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
-        where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
+    ended = [score for score in panel if score.subject not in still_open]
+    for subject in [score.subject for score in ended if score.dimension == OVERALL and score.mean is None]:
+        own = [score for score in ended if score.subject == subject and score.dimension != OVERALL]
+        where = [spoken(score.dimension) for score in own if score.mean is None]
+        others = "; a mean over its other dimensions would not be comparable" if len(where) < len(own) else ""
         yield Finding(
             "no_overall",
             Severity.MEDIUM,
             f"{subject} has no overall score",
-            f"It has no scored row in {', '.join(where)}; a mean over its other dimensions would not be comparable.",
+            f"It has no scored row in {', '.join(where)}{others}.",
             "Read the reasons under excluded rows; --retry-failed asks failed rows again.",
             len(where),
         )
