@@ -361,6 +361,7 @@ def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) ->
     (at_random,) = (one for one in found if one.kind == "not_at_random")
     # In all 10 calls with a loss it is the same one of two subjects; times the four groups that Holm corrects for.
     assert at_random.number == pytest.approx(4 * 2 * 0.5**10) and "42 %" in at_random.detail
+    assert "good" not in at_random.detail, "which lost no row"
 
 
 def lost(where: NDArray[np.bool_], calls: tuple[str, ...] = ()) -> list[Finding]:
@@ -529,7 +530,8 @@ def test_settings_that_were_not_sent_are_named_by_model() -> None:
 
 def test_few_generation_calls_are_named() -> None:
     few = replace(settings(tests={"d1": 12, "d2": 9}), calls={"d1": ("one", "two", "three") * 4})
-    assert "d1 (3), d2 (9)." in next(few_calls(few)).detail
+    assert "d1 (3), d2 (9). If a call made several tests, " in next(few_calls(few)).detail
+    assert "d1 (3), d2 (9)." in next(few_calls(replace(few, tests={**few.tests, "d3": ()}))).detail
     assert list(few_calls(replace(few, tests={"d1": few.tests["d1"]}, calls={}))) == list(few_calls(MANY)) == []
 
 

@@ -62,14 +62,15 @@ def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
 def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
     """Report dimensions whose tests come from few generation calls."""
     calls = {dimension: len(set(settings.calls_of(dimension))) for dimension in settings.tests}
-    few = {dimension: count for dimension, count in calls.items() if count < FEW_CALLS}
+    few = {dimension: count for dimension, count in calls.items() if 0 < count < FEW_CALLS}
     if few:
+        listed = ", ".join(f"{spoken(dimension)} ({count})" for dimension, count in few.items())
         yield Finding(
             "few_calls",
             Severity.MEDIUM,
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
-            f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
-            "correlated, and with so few calls an interval may cover less than its nominal 95 %.",
+            f"{listed}. If a call made several tests, these are correlated, and with so few calls an interval may "
+            "cover less than its nominal 95 %.",
             "Add tests (docs/upgrading.md says how).",
             min(few.values()),
         )

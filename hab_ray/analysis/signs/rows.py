@@ -99,19 +99,21 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
 
 
 def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Report subjects or dimensions that miss rows more or less often than the others, once the run is complete.
+    """Report subjects or dimensions that miss more rows than the others, once the run is complete.
 
-    By the permutation tests of `losses` with Holm's correction.
+    By the permutation tests of `losses` with Holm's correction. If only single ones that miss fewer are significant,
+    they are reported.
     """
     if any(status.state is MissingReason.OPEN for status in statuses):
         return
     groups = list(losses(panel))
-    adjusted = holm([group.p for group in groups])
-    found = [(p, group) for p, group in zip(adjusted, groups, strict=True) if p <= LEVEL]
+    found = [(p, group) for p, group in zip(holm([each.p for each in groups]), groups, strict=True) if p <= LEVEL]
+    found = [each for each in found if each[1].share > each[1].share_of_others] or found
     if found:
+        found.sort(key=lambda each: each[0])
         listed = [
             f"{spoken(group.name)} {percent(group.share)} (the others {percent(group.share_of_others)}, p {p_value(p)})"
-            for p, group in sorted(found, key=lambda each: each[0])
+            for p, group in found
         ]
         yield Finding(
             "not_at_random",
@@ -119,7 +121,7 @@ def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) 
             "Rows are not missing at random",
             f"Missing rows: {'; '.join(listed)}, by permutation tests over generation calls after Holm's correction.",
             "Compare subjects over shared tests (Pairwise differences), and see how far the means could move (Bounds).",
-            min(adjusted),
+            found[0][0],
         )
 
 
