@@ -63,6 +63,15 @@ def test_a_verdict_that_was_requested_again_costs_twice(work: Work) -> None:
     assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
 
 
+def test_judging_given_answers_once_more_has_a_price_though_they_have_none(work: Work) -> None:
+    paid(work)
+    revise(work, Response, lambda row: replace(row, cost_nanousd=None), *answer_files(work))
+    found = designs(list(generalisability(summary_of(work))), OVERALL)
+    verdicts = len(work.rubrics) * len(SUBJECTS) * TESTS * VERDICT
+    assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
+    assert (found[AS_IT_IS].usd, found["twice the tests"].usd) == (0, None)
+
+
 @pytest.fixture
 def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))

@@ -187,7 +187,7 @@ def _row(what: tuple[str, str, str, str], found: Interval | None, own: _Array, c
         low=low,
         high=high,
         reliable=calls >= FEW_CALLS,
-        why="" if found else "these judges have no answer in common",
+        why="" if found else "there is no test on which these judges scored such an answer and an unrelated subject's",
     )
 
 
