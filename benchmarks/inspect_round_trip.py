@@ -85,12 +85,19 @@ def round_trip() -> int:
     )
     shown = {(log.eval.model, str(log.eval.dataset.name)): log.results.scores[0] for log in headers}
     tokens = sum(usage.total_tokens for log in headers for usage in log.stats.model_usage.values())
+    asked, completed = (
+        sum(getattr(log.results, name) for log in headers) for name in ("total_samples", "completed_samples")
+    )
     rows = [*responses, *verdicts]
     texts = Counter((model, str(sample.id), sample.output.completion) for model, sample in samples)
     said = "".join(sample.model_dump_json() for _, sample in samples_of(held))
     checks = {
         f"{len(logs)} logs, one for each subject and dimension": len(logs) == len(run.subjects) * len(run.dimensions),
         f"{len(samples)} samples, one for each response": len(samples) == len(responses),
+        f"{asked} samples asked for": asked == len(run.subjects) * len(run.dimensions) * shape.tests * shape.samples,
+        f"{completed} samples completed, those without an error": completed
+        == sum(row["state"] == "ok" for row in responses)
+        < len(responses),
         f"{read.total()} scores equal": read == written,
         "the list shows the panel's mean": all(
             score.name == "panel" and score.metrics["mean"].value == means[log] for log, score in shown.items()

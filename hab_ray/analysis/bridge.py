@@ -13,6 +13,7 @@ from hab_ray.calls import Finish
 from hab_ray.results import Run, rows_in
 from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
 from hab_ray.rubric import Rubric
+from hab_ray.visible import counted
 
 _Answer = tuple[str, int]
 
@@ -33,7 +34,7 @@ class Bridge:
             if last.difference is not None:
                 yield (
                     f"{last.judge} minus {last.rater}: {last.difference:+z.3f}{interval} on "
-                    f"{last.answers:,} answers to {last.tests:,} tests"
+                    f"{counted(last.answers, 'answer')} to {counted(last.tests, 'test')}"
                 )
 
 

@@ -18,7 +18,7 @@ from hab_ray.visible import counted
 LEVEL, POWER = 0.05, 0.8
 # The standard deviation of differences between two subjects' marks of one test, until the run has measured it.
 ASSUMED_SD = 0.35
-_SHOWN = 0.01  # the smallest difference that messages show
+LEAST_SHOWN = 0.01  # the smallest difference that messages show
 # The smallest shift of a judge's scores worth detecting; the SD of the difference of two readings, until measured.
 SHIFT, ASSUMED_READING_SD = 0.02, 0.15
 
@@ -89,7 +89,7 @@ class Design:
             return "what can be detected is unknown, with one generation call in a dimension"
         if not self.sd:
             return "each pair's difference is the same in every call"
-        return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
+        return f"differences of {max(LEAST_SHOWN, self.smallest):.2f} or more can be detected"
 
     @classmethod
     def together(cls, parts: Sequence[Design]) -> Design:
@@ -113,6 +113,6 @@ class Design:
             )
         pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"
         return (
-            f"{what}: {calls} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} "
+            f"{what}: {calls} show a difference of {max(LEAST_SHOWN, self.smallest):.2f} between {pair} "
             f"subjects in four of five runs (assuming an SD of {self.sd:.2f} of their differences)"
         )

@@ -18,7 +18,7 @@ from hab_ray.rows import State
 from hab_ray.rubric import imported_note
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.manifest import lost_notice
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 CARD = "README.md"
 CANARY = "fa68c880-2a5d-43fd-a695-4c6a163758d9"
@@ -98,7 +98,9 @@ def warnings(run: Run) -> Iterator[str]:
         yield f"Answers of varied subjects ({_names(varied)}) and the verdicts on them are in no table of rows."
     if rejudged(run).num_rows:
         yield "The repeated verdicts by which changes of a judge are detected (sentinels) are in no table of rows."
-    for noun, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
-        for state, count in sorted(Counter(table.column("state").to_pylist()).items()):
+    verdicts = (run.verdicts(rater, columns=["state"]) for rater in run.raters)
+    for noun, tables in (("response", [run.responses(columns=["state"])]), ("verdict", verdicts)):
+        states = Counter(state for table in tables for state in table.column("state").to_pylist())
+        for state, count in sorted(states.items()):
             if state != State.OK:
-                yield f"{count:,} {noun} are {state}: they are exported as rows and count in no mean."
+                yield f"Exported as rows, and in no mean: {counted(count, f'{state} {noun}')}."

@@ -32,7 +32,7 @@ from hab_ray.rows import ChosenTest, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import MakeRun, Shape, page_of, summary_of, verdict_files
+from tests.small_runs import MakeRun, Shape, page_of, revise, summary_of, verdict_files
 
 DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
 
@@ -224,6 +224,13 @@ def test_the_page_speaks_neither_of_second_readings_nor_of_few_answers_without_t
     planted(work)
     page = page_of(work)
     assert "Each judge read every answer" not in page and "to rely on)" not in page
+
+
+def test_marks_that_are_all_equal_leave_a_dash_that_the_page_explains(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES[:2], dimensions=(DIMENSION,)))
+    revise(work, Verdict, lambda row: replace(row, issues=(), score=10), *verdict_files(work))
+    section = page_of(work).split('aria-labelledby="agreement"')[1].split("</section>")[0]
+    assert "\N{EN DASH}*" not in section and "\N{EN DASH} where all marks are equal" in section
 
 
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:

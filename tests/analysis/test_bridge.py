@@ -150,6 +150,15 @@ def test_every_judge_stands_beside_every_earlier_one(make_run: MakeRun) -> None:
     assert len(told) == 4 and told[2].startswith(f"strict minus {OLD}: ") and "on 12 answers to 12 tests" in told[2]
 
 
+def test_one_answer_is_told_in_the_singular(make_run: MakeRun) -> None:
+    work = make_run(Shape(dimensions=(PLAIN,)))
+    published(work, SUBJECTS[0], PLAIN, [5] * Shape().tests)
+    file = verdicts_file(OLD, SUBJECTS[0], PLAIN)
+    work.run.write(Verdict, file, work.run.read(Verdict, file)[:1])
+    (told,) = summary_of(work).bridge.spoken()
+    assert told.endswith(" on 1 answer to 1 test")
+
+
 def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(make_run: MakeRun) -> None:
     work = make_run(Shape())
     published(work, SUBJECTS[0], PLAIN, (5, 6, 7, 8, 9, None))

@@ -63,6 +63,13 @@ def test_the_primary_outcome_is_the_mean_that_was_named(work: Work) -> None:
     assert all(row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high for row in rows)
 
 
+def test_what_a_stopping_rule_does_to_intervals_is_not_hidden(work: Work) -> None:
+    declaring(work)
+    assert "declared stopping rule" not in page_of(work)
+    declaring(work, stopping={"rule": "sequential", "details": "after 6 and 12 tests"})
+    assert "do not allow for the declared stopping rule (sequential: after 6 and 12 tests)" in page_of(work)
+
+
 @pytest.mark.parametrize("dimension", [OVERALL, DIMENSIONS[0]])
 def test_the_primary_outcome_counts_tests_and_not_answers(make_run: MakeRun, dimension: str) -> None:
     work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, samples=3))

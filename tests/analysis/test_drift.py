@@ -11,7 +11,9 @@ from scipy import stats
 
 from hab_ray.analysis.power import Design
 from hab_ray.analysis.signs.drift import shifted_judges
+from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.trust.drift import Drift, drift
+from hab_ray.report import write_report
 from hab_ray.rows import Rejudged, Verdict
 from hab_ray.stages.views import rejudged_file, verdicts_file
 from tests.small_runs import MakeRun, Shape, summary_of
@@ -20,6 +22,11 @@ DIMENSION, JUDGE, SUBJECT, TESTS = "ask_clarifying_questions", "strict", "alpha"
 
 
 def read_again(make_run: MakeRun, shift: Callable[[int], float], tests: int = TESTS) -> Drift:
+    (found,) = drift(summary_with(make_run, shift, tests))
+    return found
+
+
+def summary_with(make_run: MakeRun, shift: Callable[[int], float], tests: int = TESTS) -> Summary:
     """A judge reads its subject's answers again and gives the points of `shift` more to each."""
     work = make_run(Shape((SUBJECT,), (JUDGE,), (DIMENSION,), tests=tests))
     rows = []
@@ -30,8 +37,12 @@ def read_again(make_run: MakeRun, shift: Callable[[int], float], tests: int = TE
     summary = summary_of(work)
     record = summary.run.record
     asked = record.model_copy(update={"sweep": record.sweep.model_copy(update={"sentinels": tests})})
-    (found,) = drift(replace(summary, run=replace(summary.run, record=asked)))
-    return found
+    return replace(summary, run=replace(summary.run, record=asked))
+
+
+def test_the_page_does_not_take_a_shift_for_proof(make_run: MakeRun) -> None:
+    page = " ".join(write_report(summary_with(make_run, lambda at: 1.0)).path.read_text("utf-8").split())
+    assert "have shifted during the study" in page and "up to one in 20 is significant by chance" in page
 
 
 def test_a_shift_is_significant_by_its_p_value_though_the_conservative_interval_covers_0(make_run: MakeRun) -> None:

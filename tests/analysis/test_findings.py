@@ -238,6 +238,9 @@ def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> 
     pairs = [row, replace(row, other="c", sd=0.0), replace(row, subject="c", sd=0.0)]
     assert "D: differences of 0.11 or more can be detected" in detail(pairs)
     assert "differences of 0.01 or more" in detail([replace(row, sd=0.001)] * 3)
+    both = [replace(row, sd=0.001), replace(row, dimension="e")]
+    (found,) = separate_nobody(both, settings("a", "b", tests={"d": 40, "e": 40}))
+    assert "each dimension: differences of 0.01 to 0.09 or more can be detected" in found.detail
     few = [replace(each, calls=3, tests=3) for each in pairs]
     assert detail(few).endswith("D: too few generation calls for any difference to be significant.")
 
@@ -282,6 +285,20 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRu
         ]
         told = f"{dimension.replace('_', ' ')}: good-1 8 ({means[1]:.2f}), good-2 4 ({means[0]:.2f})"
         assert told in found.detail
+    assert found.detail.endswith("Each mean is over different answers.")
+
+
+def test_a_model_that_changed_between_two_dimensions_is_reported(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    answers(work, lambda at, row: replace(row, model_reported=f"good {row.dimension}"), "good")
+    change(work, lambda row: replace(row, model_reported=f"one {row.dimension}"), judges=("one",))
+    of_subject, of_judge = (one for one in findings(summary_of(work)) if one.kind == "model_changed")
+    assert of_subject.title == f"The answers of good came from {len(DIMENSIONS)} models"
+    assert of_judge.title == f"The verdicts of one came from {len(DIMENSIONS)} models"
+    for name in DIMENSIONS:
+        spoken = name.replace("_", " ")
+        assert f"{spoken}: good {name} {TESTS} (" in of_subject.detail
+        assert f"{spoken}: one {name} {TESTS * len(SUBJECTS)} (" in of_judge.detail
 
 
 def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: MakeRun) -> None:
@@ -344,6 +361,7 @@ def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) ->
     (at_random,) = (one for one in found if one.kind == "not_at_random")
     # In all 10 calls with a loss it is the same one of two subjects; times the four groups that Holm corrects for.
     assert at_random.number == pytest.approx(4 * 2 * 0.5**10) and "42 %" in at_random.detail
+    assert "good" not in at_random.detail, "which lost no row"
 
 
 def lost(where: NDArray[np.bool_], calls: tuple[str, ...] = ()) -> list[Finding]:
@@ -441,6 +459,11 @@ def test_no_overall_score_names_the_dimension_it_lacks() -> None:
     assert not list(without_overall(lacking, [StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ())]))
 
 
+def test_a_subject_without_any_score_is_not_said_to_have_other_dimensions() -> None:
+    (found,) = without_overall([score("a", None, "d_one"), score("a", None, "d_two"), score("a", None)], [])
+    assert found.detail == "It has no scored row in d one, d two." and found.number == 2
+
+
 def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_made_up(make_run: MakeRun) -> None:
     work = sound(make_run)
     file = views.tests_file(DIMENSIONS[0])
@@ -507,7 +530,8 @@ def test_settings_that_were_not_sent_are_named_by_model() -> None:
 
 def test_few_generation_calls_are_named() -> None:
     few = replace(settings(tests={"d1": 12, "d2": 9}), calls={"d1": ("one", "two", "three") * 4})
-    assert "d1 (3), d2 (9)." in next(few_calls(few)).detail
+    assert "d1 (3), d2 (9). If a call made several tests, " in next(few_calls(few)).detail
+    assert "d1 (3), d2 (9)." in next(few_calls(replace(few, tests={**few.tests, "d3": ()}))).detail
     assert list(few_calls(replace(few, tests={"d1": few.tests["d1"]}, calls={}))) == list(few_calls(MANY)) == []
 
 

@@ -63,6 +63,15 @@ def test_a_verdict_that_was_requested_again_costs_twice(work: Work) -> None:
     assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
 
 
+def test_judging_given_answers_once_more_has_a_price_though_they_have_none(work: Work) -> None:
+    paid(work)
+    revise(work, Response, lambda row: replace(row, cost_nanousd=None), *answer_files(work))
+    found = designs(list(generalisability(summary_of(work))), OVERALL)
+    verdicts = len(work.rubrics) * len(SUBJECTS) * TESTS * VERDICT
+    assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
+    assert (found[AS_IT_IS].usd, found["twice the tests"].usd) == (0, None)
+
+
 @pytest.fixture
 def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))
@@ -390,6 +399,20 @@ def test_scores_that_do_not_vary_do_not_tell_what_more_tests_buy(work: Work) -> 
     revise(work, Verdict, lambda row: replace(row, issues=(), score=10), *verdict_files(work))
     shown = page_of(work)
     assert "These\nscores vary too little to tell." in shown and "would lower" not in shown
+
+
+def test_what_more_tests_buy_in_one_dimension_alone_is_said_of_that_dimension(work: Work) -> None:
+    one, other = work.rubrics
+    assert f"In {work.rubrics[other].title}, " not in page_of(work)
+    work.run.write(ChosenTest, f"tests/{one}.parquet", work.run.read(ChosenTest, f"tests/{one}.parquet")[:1])
+    assert f"In {work.rubrics[other].title}, <b>twice the tests</b> would lower the error" in page_of(work)
+
+
+@pytest.mark.parametrize(("judges", "said"), [(("a",), "<p>With other points"), (("a", "b"), "<p>Without one of the")])
+def test_ranks_without_a_judge_are_spoken_of_only_in_a_panel_of_several(
+    make_run: MakeRun, judges: tuple[str, ...], said: str
+) -> None:
+    assert said in page_of(make_run(Shape(judges=judges)))
 
 
 def test_a_dimension_from_one_generation_call_leaves_the_errors_unknown(work: Work) -> None:

@@ -178,7 +178,8 @@ def test_a_dimension_that_is_not_in_the_overall_difference_is_named(work: Work) 
     own, measured = (only(found(work), ITSELF, "acme/large", name) for name in (OVERALL, DIMENSIONS[1]))
     assert own.value == measured.value
     title = work.rubrics[DIMENSIONS[0]].title
-    assert f"not measured in {title}, and not in the overall difference" in " ".join(page_of(work).split())
+    told = f"not measured in {title}, and not in the overall difference, because there is no test on which these judges"
+    assert f"{told} scored such an answer and an unrelated subject&#39;s." in " ".join(page_of(work).split())
 
 
 def test_a_judge_that_is_no_subjects_kin_alone_has_no_preference(make_run: MakeRun) -> None:

@@ -57,7 +57,7 @@ def test_a_single_rater_does_not_speak_for_people(make_run: MakeRun, names: str,
         work.run.write(Verdict, verdicts_file(name, "poor", DIMENSIONS[0]), kinder)
     found = finding(work, "people")
     assert found.severity == severity and f"less that of the {who} who rated" in found.detail
-    assert ("only rater" in found.title) == ("may be strict or mild" in found.detail) == (len(names) == 1)
+    assert ("a single rater" in found.title) == ("may be strict or mild" in found.detail) == (len(names) == 1)
 
 
 def test_a_worthless_rater_is_named_with_what_to_do(make_run: MakeRun) -> None:

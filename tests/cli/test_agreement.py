@@ -23,6 +23,15 @@ def test_a_run_without_ratings_names_the_command_that_reads_them(desk: Desk, com
     assert f"give the same `{command}` again" in desk.says("agreement", "runs/example", status=2)
 
 
+@pytest.mark.parametrize(
+    ("raters", "said"), [(1, "One says nothing"), (2, "2 people have rated. Fewer than 5 say little")]
+)
+def test_what_few_people_do_not_say_is_noted(desk: Desk, raters: int, said: str) -> None:
+    run = open_run(write_run(desk.folder / "runs/example", Shape()).run_path)
+    (note,) = paper_table(run, [replace(among(0.5, 0.4, 0.6), raters=raters)]).notes
+    assert said in note and ("these raters" in note) == (raters > 1)
+
+
 def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> None:
     run = open_run(write_run(desk.folder / "runs/example", Shape()).run_path)
     rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8), judge="strict")]

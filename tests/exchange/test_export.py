@@ -26,7 +26,7 @@ from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, State, Verdict, from_table, to_table
+from hab_ray.rows import Candidate, ChosenTest, Rater, Rejudged, Response, State, Verdict, from_table, to_table
 from hab_ray.stages import views
 from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
 from hab_ray.storage.manifest import MANIFEST
@@ -210,9 +210,19 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     assert head["configs"][0]["data_files"] == "evaluations.parquet"
     assert CANARY in card and f"| responses.parquet | {run.responses().num_rows} |" in card
     failed = run.verdicts().column("state").to_pylist().count(State.UNREADABLE)
-    assert failed and f"{failed} verdicts are unreadable" in card
+    assert failed and f"in no mean: {failed} unreadable verdicts." in card
     assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values()) and "former" not in card
     assert "an answer counts only if every judge of the sweep scored it" in card
+
+
+def test_the_card_counts_the_exported_rows_of_all_raters(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    file = verdicts_file("strict", "alpha", "correct_misinformation")
+    first, *_ = work.run.read(Verdict, file)
+    unread = replace(first, judge="anna", kind=Rater.PERSON, state=State.UNREADABLE, score=None, issues=None)
+    work.run.write(Verdict, verdicts_file("anna", "alpha", "correct_misinformation"), [unread])
+    run = opened(work)
+    assert "- Exported as rows, and in no mean: 1 unreadable verdict.\n" in card(run, {}, "mit", licensed(run))
 
 
 def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:

@@ -260,7 +260,8 @@ def test_a_dimension_without_scores_is_not_said_to_lose_no_points(make_run: Make
 @pytest.mark.parametrize("way", ["judge", "exclude"])
 def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
-    text = words(section(page_of(work), "truncation"))
+    page = page_of(work)
+    text = words(section(page, "truncation"))
     rows = list(responses_of(work))
     read_ones = {v.test_id: v.score or 0 for v in rows_of(work) if isinstance(v, Verdict)}
     whole = [r.test_id for r in rows if r.finish != "truncated"]
@@ -269,6 +270,7 @@ def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     assert f"<b>{with_all:.2f}</b> <small>with" in text
     assert f"<b>{without:.2f}</b> <small>without {len(rows) - len(whole)}<" in text
     assert f"truncated: {way}" in text
+    assert ("substituted, truncated and unreadable ones are excluded" in words(page)) == (way == "exclude")
 
 
 def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
@@ -392,6 +394,7 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert "+0.07" in table and "People" in table and "<script>" not in table
     beside = section(after, "people")
     assert "people among themselves" in beside and "<script>" not in beside and "* few" in words(beside)
+    assert "all intervals are for this rater alone" in words(beside) and "other raters" not in words(beside)
     rest = after.replace(table, "").replace('  <a href="#raters">Other raters</a>\n', "")
     rest = rest.replace(beside, "").replace('  <a href="#people">Agreement with people</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
@@ -417,7 +420,9 @@ def test_the_largest_difference_is_told_only_of_pairs_that_differ(ranked: Work) 
         first, *others = ranked.run.read(Verdict, file)
         lost = [replace(row, state=State.UNREADABLE, score=None, issues=None) for row in others]
         ranked.run.write(Verdict, file, [first, *lost])
-    overall = section(page_of(ranked), "differences").split("</table>")[0]
+    found = section(page_of(ranked), "differences")
+    assert "compared over the tests on which both have a score" in found, "high has answered the others, too"
+    overall = found.split("</table>")[0]
     assert "<b>middle</b> is ahead of <b>low</b> by +0.300" in overall and "1 of 3 pairs" in overall
 
 

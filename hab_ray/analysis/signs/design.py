@@ -11,7 +11,7 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
-from hab_ray.analysis.power import Design
+from hab_ray.analysis.power import LEAST_SHOWN, Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.differences import PairedDifference, designs_of
 from hab_ray.catalog.models import Cutoff
@@ -62,14 +62,15 @@ def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
 def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
     """Report dimensions whose tests come from few generation calls."""
     calls = {dimension: len(set(settings.calls_of(dimension))) for dimension in settings.tests}
-    few = {dimension: count for dimension, count in calls.items() if count < FEW_CALLS}
+    few = {dimension: count for dimension, count in calls.items() if 0 < count < FEW_CALLS}
     if few:
+        listed = ", ".join(f"{spoken(dimension)} ({count})" for dimension, count in few.items())
         yield Finding(
             "few_calls",
             Severity.MEDIUM,
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
-            f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
-            "correlated, and with so few calls an interval may cover less than its nominal 95 %.",
+            f"{listed}. If a call made several tests, these are correlated, and with so few calls an interval may "
+            "cover less than its nominal 95 %.",
             "Add tests (docs/upgrading.md says how).",
             min(few.values()),
         )
@@ -164,7 +165,8 @@ def _detectable(designs: Mapping[str, Design], number: int) -> Iterator[str]:
     told = {name: design.detectable for name, design in dimensions.items()}
     ends = sorted(design.smallest for design in dimensions.values())
     if len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
-        told = dict.fromkeys(dimensions, f"differences of {ends[0]:.2f} to {ends[-1]:.2f} or more can be detected")
+        least = f"{max(LEAST_SHOWN, ends[0]):.2f} to {max(LEAST_SHOWN, ends[-1]):.2f}"
+        told = dict.fromkeys(dimensions, f"differences of {least} or more can be detected")
     for what in dict.fromkeys(told.values()):
         named = [spoken(name) for name, own in told.items() if own == what]
         yield f"{'each dimension' if len(named) == number > 1 else ', '.join(named)}: {what}"

@@ -29,16 +29,15 @@ def changed_models(summary: Summary) -> Iterator[Finding]:
     ):
         for name in names:
             by_dimension = {each: marks_by_name(summary, name, each) for each in asked.tests}
-            parts = {each: found for each, found in by_dimension.items() if len(found) > 1}
-            models = {model for found in parts.values() for model in found}
-            if models:
-                listed = "; ".join(f"{spoken(each)}: {_listed(found)}" for each, found in parts.items())
+            models = {model for found in by_dimension.values() for model in found}
+            if len(models) > 1:
+                listed = "; ".join(f"{spoken(each)}: {_listed(found)}" for each, found in by_dimension.items() if found)
                 yield Finding(
                     "model_changed",
                     Severity.MEDIUM,
                     f"The {of} of {name} came from {len(models)} models",
                     f"{of.capitalize()} and means by the model name that the vendor reported: {listed}. Each mean is "
-                    "over different tests.",
+                    f"over different {of}.",
                     "Name a dated version of the model if the vendor has one, and run it again; otherwise report both.",
                     len(models),
                 )

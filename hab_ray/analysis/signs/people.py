@@ -90,7 +90,7 @@ def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterato
         listed = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
         raters = max(row.raters for _, row in far)
         whose, doubt = (
-            ("people do", "") if raters > 1 else ("the only rater does", " A single rater may be strict or mild.")
+            ("people do", "") if raters > 1 else ("a single rater does", " One person may be strict or mild.")
         )
         yield Finding(
             "people",

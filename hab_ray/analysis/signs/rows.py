@@ -58,14 +58,16 @@ def without_tests(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
 def without_overall(panel: Sequence[Score], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
     """Report subjects without a scored row in some dimension, although none of their rows is open."""
     still_open = {status.subject for status in statuses if status.state is MissingReason.OPEN}
-    unknown = [score for score in panel if score.mean is None and score.subject not in still_open]
-    for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
-        where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
+    ended = [score for score in panel if score.subject not in still_open]
+    for subject in [score.subject for score in ended if score.dimension == OVERALL and score.mean is None]:
+        own = [score for score in ended if score.subject == subject and score.dimension != OVERALL]
+        where = [spoken(score.dimension) for score in own if score.mean is None]
+        others = "; a mean over its other dimensions would not be comparable" if len(where) < len(own) else ""
         yield Finding(
             "no_overall",
             Severity.MEDIUM,
             f"{subject} has no overall score",
-            f"It has no scored row in {', '.join(where)}; a mean over its other dimensions would not be comparable.",
+            f"It has no scored row in {', '.join(where)}{others}.",
             "Read the reasons under excluded rows; --retry-failed asks failed rows again.",
             len(where),
         )
@@ -88,19 +90,21 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
 
 
 def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Report subjects or dimensions that miss rows more or less often than the others, once the run is complete.
+    """Report subjects or dimensions that miss more rows than the others, once the run is complete.
 
-    By the permutation tests of `losses` with Holm's correction.
+    By the permutation tests of `losses` with Holm's correction. If only single ones that miss fewer are significant,
+    they are reported.
     """
     if any(status.state is MissingReason.OPEN for status in statuses):
         return
     groups = list(losses(panel))
-    adjusted = holm([group.p for group in groups])
-    found = [(p, group) for p, group in zip(adjusted, groups, strict=True) if p <= LEVEL]
+    found = [(p, group) for p, group in zip(holm([each.p for each in groups]), groups, strict=True) if p <= LEVEL]
+    found = [each for each in found if each[1].share > each[1].share_of_others] or found
     if found:
+        found.sort(key=lambda each: each[0])
         listed = [
             f"{spoken(group.name)} {percent(group.share)} (the others {percent(group.share_of_others)}, p {p_value(p)})"
-            for p, group in sorted(found, key=lambda each: each[0])
+            for p, group in found
         ]
         yield Finding(
             "not_at_random",
@@ -108,7 +112,7 @@ def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) 
             "Rows are not missing at random",
             f"Missing rows: {'; '.join(listed)}, by permutation tests over generation calls after Holm's correction.",
             "Compare subjects over shared tests (Pairwise differences), and see how far the means could move (Bounds).",
-            min(adjusted),
+            found[0][0],
         )
 
 

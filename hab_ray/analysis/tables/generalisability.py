@@ -110,7 +110,7 @@ class _Dimension:
     design: Design
     components: Components
     means: Array
-    usd: tuple[float, float] | None
+    usd: tuple[float | None, float | None]
     making: float | None
 
 
@@ -183,8 +183,8 @@ def _between_readings(summary: Summary, dimension: str) -> float:
     return float((squares - total**2 / count).sum()) / freedom / SCORE_START**2 if freedom else float("nan")
 
 
-def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
-    """Return the mean cost of an answer and of a verdict, or None if unknown.
+def _usd(summary: Summary, dimension: str) -> tuple[float | None, float | None]:
+    """Return the mean dollars of an answer and of a verdict; each None if unknown, as of given answers.
 
     A verdict that was requested again has the cost of its last request, which counts for the first one too.
     """
@@ -192,15 +192,14 @@ def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
     of_answer = _mean_cost(summary.run.responses(dimension=dimension, columns=columns))
     verdicts = summary.run.verdicts(dimension=dimension, columns=[*columns, "asks"])
     costs = pc.multiply(verdicts.column("cost_nanousd"), verdicts.column("asks"))
-    of_verdict = _mean_cost(verdicts.set_column(1, columns[1], costs))
-    return None if of_answer is None or of_verdict is None else (of_answer / NANO, of_verdict / NANO)
+    return of_answer, _mean_cost(verdicts.set_column(1, columns[1], costs))
 
 
 def _mean_cost(rows: pa.Table) -> float | None:
-    """Return the mean cost of rows in nano-dollars, or None if unknown; equal answers share a reply, paid for once."""
+    """Return the mean dollars of rows, or None if unknown; equal answers share a reply, paid for once."""
     known = rows.filter(pc.is_valid(rows.column("cost_nanousd")))
     paid = known.group_by("reply_key").aggregate([("cost_nanousd", "max")])
-    return pc.sum(paid.column("cost_nanousd_max")).as_py() / known.num_rows if known.num_rows else None
+    return pc.sum(paid.column("cost_nanousd_max")).as_py() / known.num_rows / NANO if known.num_rows else None
 
 
 def _parts(one: _Dimension, samples: int) -> Iterator[Generalised]:
@@ -229,10 +228,10 @@ def _design(one: _Dimension, name: str, design: Design, samples: int) -> General
     asked = one.design
     mean, difference, with_judges = (_known(each) for each in astuple(errors(one.components, asked, design)))
     usd, making = None, None if one.making is None else (design.tests / asked.tests - 1) * one.making
-    if one.usd is not None:
-        more, replicates = design.tests / asked.tests, design.readings // samples
-        verdicts = design.judges * replicates * more - asked.judges * asked.readings // samples
-        usd = one.answers * ((more - 1) * one.usd[0] + verdicts * one.usd[1]) + (making or 0.0)
+    more, (of_answer, of_verdict) = design.tests / asked.tests, one.usd
+    if of_verdict is not None and (of_answer is not None or more == 1):
+        verdicts = design.judges * (design.readings // samples) * more - asked.judges * asked.readings // samples
+        usd = one.answers * ((more - 1) * (of_answer or 0.0) + verdicts * of_verdict) + (making or 0.0)
     sizes = design.tests, design.judges, design.readings // samples
     return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd, making)
 

@@ -74,7 +74,11 @@ class _LogBuilder:
             config=EvalConfig(epochs=self.run.record.sweep.samples),
             metadata={"sweep": self.run.name, "hashes": self.run.record.hashes_in_use},
         )
-        results = EvalResults(total_samples=len(samples), completed_samples=len(samples), scores=list(self._means()))
+        results = EvalResults(
+            total_samples=len(transcripts) * self.run.record.sweep.samples,
+            completed_samples=sum(sample.error is None for sample in samples),
+            scores=list(self._means()),
+        )
         stats = EvalStats(model_usage=_usage(row for transcript in transcripts for row in _rows(transcript)))
         return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 

@@ -178,8 +178,9 @@ def _generator(summary: Summary) -> Iterator[Preference]:
 
 
 def _row(what: tuple[str, str, str, str], found: Interval | None, own: Array, calls: int) -> Preference:
-    mean, why = float(own.mean()) if len(own) else None, "" if found else "these judges have no answer in common"
-    return Preference(*what, len(own), calls, mean, *ends(found), calls >= FEW_CALLS, why)
+    mean = float(own.mean()) if len(own) else None
+    unknown = "there is no test on which these judges scored such an answer and an unrelated subject's"
+    return Preference(*what, len(own), calls, mean, *ends(found), calls >= FEW_CALLS, "" if found else unknown)
 
 
 def _unknown(kind: str, judge: str, others: Sequence[str], why: str) -> Preference:

@@ -91,9 +91,11 @@ def _legend(rows: Sequence[PeopleAgreed], few: int | None) -> list[str]:
 def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:
     raters = few_raters(rows)
     few = (
-        f"Only {'one person has' if raters == 1 else f'{raters} people have'} rated. Fewer than {FEW_RATERS} say "
-        "little about people in general: no line about all of them is reliable, and the interval of their agreement "
-        "among themselves holds for these raters only."
+        "Only one person has rated. One says nothing about people in general: all intervals hold for this rater only."
+        if raters == 1
+        else f"Only {raters} people have rated. Fewer than {FEW_RATERS} say little about people in general: no line "
+        "about all of them is reliable, and the interval of their agreement among themselves holds for these raters "
+        "only."
     )
     notice = simulated_notice(run.location)
     return [*([notice] if notice else []), *([few] if raters else [])]
