@@ -251,7 +251,10 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         told = f"{error.cause}; did you mean {near}?" if near else str(error)
         raise ConfigError(one_line(f"{path}: {told}")) from None
     if not isinstance(given, dict):
-        raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
+        raise ConfigError(
+            f"{path}: a sweep file is a mapping of keys, such as `name: first` with a space after the colon; "
+            "see jobs/demo.yaml"
+        )
     return checked_sweep(resolve_paths(given, file) | dict(changes or {}), str(path))
 
 
