@@ -19,6 +19,13 @@ def run_folder(text: str) -> Location:
     path = Path(text)
     if path.suffix in (".yaml", ".yml") and path.is_file():
         raise typer.BadParameter(f"{text} is a sweep file. This command takes the folder of its run, {_run_of(path)}")
+    return any_folder(text)
+
+
+def any_folder(text: str) -> Location:
+    """Read the place of a folder; refuse a file."""
+    if Path(text).is_file():
+        raise typer.BadParameter(f"{text} is a file. This command takes a folder")
     return Location.of(text)
 
 

@@ -19,7 +19,9 @@ from typing_extensions import override
 from hab_ray.cli import commands
 from hab_ray.cli.ending import say_error, verbosity
 from hab_ray.errors import Exit, HabError
+from hab_ray.inputs.plain import plain_words
 from hab_ray.resources import Extensions, distribution
+from hab_ray.visible import one_line
 
 _FILES = {file.stem.rstrip("_"): file for file in sorted(Path(commands.__path__[0]).glob("*/[!_]*.py"))}
 COMMANDS = Extensions(
@@ -50,6 +52,18 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(int(Exit.INTERRUPTED)) from None
         except HabError as error:
             raise typer.Exit(say_error(error, verbosity.tracebacks)) from None
+
+    @override
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; name what is wrong with an option in plain words, where typer shows pydantic's."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from pydantic import ValidationError
+
+            if isinstance(error.__cause__, ValidationError):
+                error.message = one_line(plain_words(error.__cause__.errors()[0]))
+            raise
 
 
 class PlainArgument(TyperArgument):

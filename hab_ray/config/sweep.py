@@ -45,6 +45,7 @@ from hab_ray.config.sections import (
 )
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.plain import plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
 from hab_ray.resources import bundled
@@ -56,6 +57,7 @@ _FORMS = {
     "name": "takes at most 64 small letters, digits and . _ - and begins with a letter or digit, such as first-sweep",
     "deadline": "takes a number with m, h or d for minutes, hours or days, such as 90m, 6h or 2d",
 }
+_OR = {"dimensions": ", or `all`", "validate": ", or `off`"}
 
 
 def _only_budget(budget: SpendingLimit | None, info: ValidationInfo) -> SpendingLimit | None:
@@ -245,7 +247,10 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         told = f"{error.cause}; did you mean {near}?" if near else str(error)
         raise ConfigError(one_line(f"{path}: {told}")) from None
     if not isinstance(given, dict):
-        raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
+        raise ConfigError(
+            f"{path}: a sweep file is a mapping of keys, such as `name: first` with a space after the colon; "
+            "see jobs/demo.yaml"
+        )
     return checked_sweep(resolve_paths(given, file) | dict(changes or {}), str(path))
 
 
@@ -285,13 +290,11 @@ def _is_consequence(error: ErrorDetails, given: Any, errors: Sequence[ErrorDetai
     value = error["input"]
     if error["type"] == "too_short":
         return isinstance(value, Collection) and len(value) > 0
+    if error["type"] == "missing" and error["loc"][-1] == "name":  # a subject or judge is named by its model
+        return any(each["type"] == "missing" and each["loc"] == (*error["loc"][:-1], "model") for each in errors)
     if error["type"] != "literal_error":
         return False
     keys = _keys(given, error)
-    if isinstance(value, str):
-        return any(each["type"] == "tuple_type" and _keys(given, each) == keys for each in errors)
-    if not isinstance(value, list | dict):
-        return False
     return any(each["type"] != "literal_error" and _keys(given, each)[: len(keys)] == keys for each in errors)
 
 
@@ -301,7 +304,7 @@ def _explained(given: Any, error: ErrorDetails) -> str:
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
-        return f"{where}: {_wrong_type(where, error) or error['msg'].removeprefix('Value error, ')}"
+        return f"{where}: {_wrong_type(where, error) or plain_words(error)}"
     near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "remove it, or see docs/sweep.md for the keys of a sweep file"
     return f"{where}: unknown key; {hint}"
@@ -316,8 +319,11 @@ def _wrong_type(where: str, error: ErrorDetails) -> str | None:
         return _FORMS.get(where)
     if kind == "string_type" and isinstance(value, bool | int | float | date):
         return "must be text; put it in quotes"
-    if kind == "tuple_type" and isinstance(value, str):
-        return f"takes a list{', or `all`' if where == 'dimensions' else ''}; write [{value}]"
+    if kind == "tuple_type":
+        written = f"; write [{value}]" if isinstance(value, str) and value else ""
+        return f"takes a list{_OR.get(where, '')}{written}"
+    if kind == "model_type" and where in _OR:
+        return f"{plain_words(error)}{_OR[where]}"
     if where == "budget" and isinstance(value, int | float) and not isinstance(value, bool):
         return f"takes a mapping; for a hard limit write `budget_usd: {value}`"
     return None

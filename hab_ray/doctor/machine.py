@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from hab_ray.catalog.models import ModelEntry, Purpose
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError, installing
-from hab_ray.local import LocalError, default_cache, embedding_weights, locate
+from hab_ray.local import SERVER_PACKAGE, LocalError, default_cache, embedding_weights, locate
 from hab_ray.location import Location
 from hab_ray.storage.folder import reach
 from hab_ray.storage.lease.takeover import held_notice
@@ -124,6 +125,8 @@ def _embedding_weights(subject: str, name: str) -> Finding:
 
 
 def _chat_weights(subject: str, name_or_path: str) -> Finding:
+    if find_spec(SERVER_PACKAGE) is None:
+        return wrong(subject, f"the package {SERVER_PACKAGE} is not installed", installing("local"))
     try:
         wanted = locate(name_or_path, default_cache())
     except LocalError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.plain import plain_words
 from hab_ray.visible import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ MAX_COLUMNS = 2_000
 MAX_COLUMN = 1_000
 SHOWN = 40
 _SHOWN_CAUSES = 5
-_PLAIN = {"missing": "is missing", "extra_forbidden": "is not known; correct its name, or remove it"}
 
 
 class BadInput(ValueError):
@@ -52,8 +52,7 @@ def refusing(where: object) -> Iterator[None]:
 def causes_of(error: ValidationError) -> str:
     """Return the first causes of a validation error, each with its location."""
     found = error.errors(include_url=False)[:_SHOWN_CAUSES]
-    causes = (_PLAIN.get(detail["type"], detail["msg"].removeprefix("Value error, ")) for detail in found)
-    places = [(".".join(map(str, detail["loc"])), cause) for detail, cause in zip(found, causes, strict=True)]
+    places = [(".".join(map(str, detail["loc"])), plain_words(detail)) for detail in found]
     return "; ".join(": ".join(filter(None, place)) for place in places)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+SERVER_PACKAGE = "xllamacpp"
 INSTALL = "in your clone: pip install '.[local]'"
 
 

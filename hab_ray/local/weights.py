@@ -143,7 +143,7 @@ def embedding_weights(name: str) -> Path:
         raise LocalError(f"{name}: the only local embedding model is {WORDLLAMA}")
     spec = importlib.util.find_spec(WORDLLAMA)
     if spec is None or spec.origin is None:
-        raise LocalError(f"{name}: the package is not installed; {INSTALL}")
+        raise LocalError(f"the package {WORDLLAMA} is not installed; {INSTALL}")
     return Path(spec.origin).parent / "weights" / "l2_supercat_256.safetensors"
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from difflib import get_close_matches
 from functools import cache
+from importlib.util import find_spec
 from itertools import chain, product, starmap
 from pathlib import Path
 
@@ -21,10 +22,12 @@ from hab_ray.catalog.models import (
     Limits,
     Model,
     ProviderEntry,
+    Purpose,
 )
 from hab_ray.config.preregistration import OVERALL, Compared
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError, HabError
+from hab_ray.errors import ConfigError, HabError, installing
+from hab_ray.local import SERVER_PACKAGE
 from hab_ray.location import Location
 from hab_ray.planning.counting import models_to_call
 from hab_ray.planning.models import lifecycle, price, rise, settings, unlisted
@@ -119,6 +122,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date, failures_sinc
         *_places(work.sweep),
         *_vendors(work),
         *_weights(work),
+        *(_unless_answered(problem, to_call) for problem in _server(work)),
         *_overrides(work),
         *_limits(work),
         *_keys(work, environ, to_call),
@@ -294,6 +298,15 @@ def _weights(work: Work) -> Iterator[Problem]:
             names = tuple(model.name for model in models)
             cause = f"{' and '.join(names)}: the local server would know both by the name {wire}"
             yield Problem(Severity.ERROR, names, cause, "keep one of them, or rename one of the files")
+
+
+def _server(work: Work) -> Iterator[Problem]:
+    """Find chat models of the local server if the package that it needs for them is missing."""
+    chat = [model for model in work.models.values() if model.entry.purpose is Purpose.CHAT]
+    served = tuple(model.name for model in chat if work.catalog.providers[model.entry.provider].serve)
+    if served and find_spec(SERVER_PACKAGE) is None:
+        cause = f"{', '.join(served)}: the package {SERVER_PACKAGE}, which runs local models, is not installed"
+        yield Problem(Severity.ERROR, served, cause, installing("local"))
 
 
 def _overrides(work: Work) -> Iterator[Problem]:

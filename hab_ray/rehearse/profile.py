@@ -18,6 +18,7 @@ from hab_ray.catalog.models import ModelEntry, Purpose, Thinking
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import Subject
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.plain import plain_words
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.imported import form_of
@@ -329,7 +330,7 @@ def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, Simulate
     try:
         return {name: SimulatedAccount(kind=kind, models=played) for (name, kind), played in models.items()}
     except ValidationError as error:
-        cause = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        cause = plain_words(error.errors(include_url=False)[0])
         raise ConfigError(
             f"the simulator has no such vendor: {cause}; install the package that adds it (an entry point of the group "
             "hab_simulator.vendors), or give the provider a `kind` that is played"

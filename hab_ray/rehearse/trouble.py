@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError
 from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.plain import plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.visible import one_line
 from hab_simulator import BatchFault, Fault, LineFaults, Malformed
@@ -56,5 +57,5 @@ def load_settings(kind: type[_Settings], option: str, path: Path | None) -> _Set
     except BadInput as error:
         raise ConfigError(one_line(f"{option} {path}: {error}")) from None
     except ValidationError as error:
-        lines = (one_line(f"{option} {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
+        lines = (one_line(f"{option} {path}: {'.'.join(map(str, e['loc']))}: {plain_words(e)}") for e in error.errors())
         raise ConfigError("\n".join(lines)) from None

@@ -8,7 +8,9 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
+from hab_ray.inputs.plain import plain_words
 from hab_ray.rubric.base import RubricPart
 from hab_ray.visible import one_line
 
@@ -45,20 +47,20 @@ class Findings:
         try:
             return kind.model_validate(raw)
         except ValidationError as error:
-            for detail in error.errors(include_url=False, include_input=False):
+            for detail in error.errors(include_url=False):
                 path = [str(step) for step in detail["loc"]]
-                self.add(".".join(path), *_explained(detail["type"], detail["msg"], path))
+                self.add(".".join(path), *_explained(detail, path))
         return None
 
 
 _KEYS = sorted({key for part in RubricPart.__subclasses__() for key in part.model_fields})
 
 
-def _explained(kind: str, message: str, path: list[str]) -> tuple[str, str]:
-    if kind == "missing":
+def _explained(error: ErrorDetails, path: list[str]) -> tuple[str, str]:
+    if error["type"] == "missing":
         return "the key is missing", "add it"
-    if kind == "extra_forbidden":
+    if error["type"] == "extra_forbidden":
         near = get_close_matches(path[-1], _KEYS, n=1)
         return "unknown key", f"write {near[0]} or remove it" if near else "remove it"
-    message = message.removeprefix("Value error, ")
+    message = plain_words(error)
     return message[0].lower() + message[1:], "correct the value"

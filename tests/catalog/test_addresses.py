@@ -66,7 +66,7 @@ HEADERS = {
     "no header": ({"X Team:": "A"}, "not a valid header name"),
     "forged": ({"X-A\r\nX-B": "A"}, "not a valid header name"),
     "no text": ({"X-A": 7}, "must be text"),
-    "a list": (["X-A"], "valid dictionary"),
+    "a list": (["X-A"], "must be a section"),
 }
 
 

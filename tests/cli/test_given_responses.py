@@ -106,7 +106,7 @@ UNSEEN = {
     "old\u202e": "old[U+202E] holds a character that cannot be seen",
     "old\n": "holds a character that cannot be seen",
     "\u2800 \u3164": "has nothing that can be seen; give it another name",
-    "x" * 201: "subject: String should have at most 200 characters",
+    "x" * 201: "subject: must have at most 200 characters",
 }
 
 

@@ -62,6 +62,30 @@ def test_usage_reads_like_that_of_other_tools(command: str, usage: str) -> None:
     assert re.findall(r"<(?:\w*\[)?(?:Path|path|str|int|float|Location)\b.*?>|\{", shown) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("scores runs/a --format docx", "'--format': 'docx' is not one of 'latex', 'markdown', 'csv', 'json'."),
+        ("simulate --port 99999", "'--port': must be at most 65535"),
+        ("run a.yaml --drain soon", "'--drain': must be a number"),
+    ],
+)
+def test_a_wrong_option_is_explained_in_plain_words(command: str, said: str) -> None:
+    shown = CliRunner().invoke(app, command.split())
+    assert shown.exit_code == 2
+    assert said in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize("command", ["status", "scores", "runs", "store gc", "compare runs/a", "store gc store"])
+def test_a_file_in_place_of_a_folder_is_told(command: str, tmp_path: Path) -> None:
+    """And not to be moved away, as one is that stands where a folder is to be written."""
+    file = tmp_path / "file"
+    file.write_text("text")
+    shown = CliRunner().invoke(app, [*command.split(), str(file)])
+    assert shown.exit_code == 2
+    assert "is a file. This command takes a folder" in " ".join(shown.output.split())
+
+
 def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("jobs/quick.yaml", "jobs/experiments/human-check.yaml"):

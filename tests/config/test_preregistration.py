@@ -63,7 +63,7 @@ def test_the_digest_of_a_plan_stays_as_it_is() -> None:
         ({"alpha": 5}, "alpha"),
         ({"alpha": True}, "alpha: is a truth value"),
         ({"alpha": None}, "alpha"),
-        ({"stopping": "when it looks good"}, "analysis.stopping: Input should be 'fixed'"),
+        ({"stopping": "when it looks good"}, "analysis.stopping: must be 'fixed'"),
         ({"stopping": {"rule": "sequential"}}, "needs `details:`"),
         ({"families": [PLAN["families"][0], PLAN["families"][0]]}, "'vendors' appears twice"),
         ({"families": [{"name": "primary", "compares": "subjects"}]}, "'primary' means the primary outcome"),

@@ -125,6 +125,15 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
         ({"judges": "lab/j"}, ["judges: takes a list; write [lab/j]"]),
         ({"subjects": "lab/a, lab/b"}, ["subjects: takes a list; write [lab/a, lab/b]"]),
         ({"dimensions": "encourage_learning"}, ["dimensions: takes a list, or `all`; write [encourage_learning]"]),
+        ({"dimensions": 3}, ["dimensions: takes a list, or `all`"]),
+        ({"judges": ""}, ["judges: takes a list"]),
+        ({"judges": []}, ["judges: must have 1 or more entries, and has 0"]),
+        ({"subjects": [{}]}, ["subjects.0.model: is missing"]),
+        ({"validate": 5}, ["validate: must be a section, such as {key: value}, or `off`"]),
+        ({"seed": "x"}, ["seed: must be a whole number"]),
+        ({"samples": 0}, ["samples: must be more than 0"]),
+        ({"truncated": "no"}, ["truncated: must be 'judge' or 'exclude'"]),
+        ({"accept_substitutes": "x"}, ["accept_substitutes: must be true or false"]),
     ],
 )
 def test_a_misspelt_key_and_a_wrong_form_are_named_with_a_hint(

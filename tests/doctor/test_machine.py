@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -233,3 +234,9 @@ def test_keys_are_shown_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_TEAM", "bluebell")
     (found,) = endpoints.keys("lab", entry)
     assert found.level is Level.OK and "bluebell" not in found.seen and "hush" not in found.seen
+
+
+def test_a_local_model_without_the_package_that_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire="smollm2-135m-instruct"))])
+    assert found.seen == "the package xllamacpp is not installed" and "'.[local]'" in found.remedy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -231,6 +232,29 @@ def test_two_files_of_one_name_are_not_served_as_one_model(tmp_path: Path) -> No
     told = [p for p in found if "model-q4" in p.cause and p.severity is Severity.ERROR]
     assert [p.models for p in told] == [tuple(names)], found
     assert not preflight(resolve(small(tmp_path, subjects=names[:1]), NOW), {"OPENAI_API_KEY": "x"}, NOW.date())
+
+
+def test_a_local_model_without_the_package_that_runs_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    file = tmp_path / "own.gguf"
+    file.write_bytes(b"GGUF")
+    (missing,) = preflight(
+        resolve(small(tmp_path, subjects=[f"local/{file}"]), NOW), {"OPENAI_API_KEY": "x"}, NOW.date()
+    )
+    assert missing.severity is Severity.ERROR
+    assert str(missing).endswith(
+        "xllamacpp, which runs local models, is not installed; in your clone: pip install '.[local]'"
+    )
+
+
+def test_a_missing_embedding_package_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    generate = {"model": "house/writer", "candidates": 3}
+    sweep = small(tmp_path, tests=None, generate=generate, select={"embedding": "wordllama", "tests": 2})
+    with pytest.raises(ConfigError, match=r"^model wordllama: the package wordllama is not installed; in your clone"):
+        resolve(sweep, NOW)
 
 
 @pytest.mark.parametrize(("key", "offered"), [("OPENAI_API_KEY", True), ("ANTHROPIC_API_KEY", False)])

@@ -212,9 +212,9 @@ PROBLEMS: list[tuple[Edit, str, str, str]] = [
     (_put("generation.seeds.3.promt", "x"), "generation.seeds.3.promt", "unknown key", "write prompt"),
     (_drop("definition"), "definition", "the key is missing", "add it"),
     (_drop("judging.issues.1.text"), "judging.issues.1.text", "the key is missing", "add it"),
-    (_put("title", ""), "title", "at least 1 character", "correct"),
-    (_put("title", 7), "title", "valid string", "correct"),
-    (_put("validation.criteria", []), "validation.criteria", "at least 1 item", "correct"),
+    (_put("title", ""), "title", "1 or more characters", "correct"),
+    (_put("title", 7), "title", "must be text", "correct"),
+    (_put("validation.criteria", []), "validation.criteria", "1 or more entries", "correct"),
     (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
     (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "appears twice", "letter of its own"),
     (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
@@ -222,7 +222,7 @@ PROBLEMS: list[tuple[Edit, str, str, str]] = [
     (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
     (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
     (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
-    (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "integer", "correct"),
+    (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "whole number", "correct"),
     (_put("validation.criteria.2.deduction", 1001), "validation.criteria.2.deduction", "1001", "1 to 1000"),
     (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
     (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
@@ -352,7 +352,7 @@ def test_a_file_that_cannot_be_used_is_one_problem(tmp_path: Path, content: byte
     [
         ([f"theme {n}" for n in range(74)], "themes", "has 74 themes"),
         ([f"theme {n}" for n in range(75)] + ["Theme  7"], "themes.75", "repeats themes.7"),
-        ([f"theme {n}" for n in range(75)] + [""], "themes.75", "at least 1 character"),
+        ([f"theme {n}" for n in range(75)] + [""], "themes.75", "1 or more characters"),
     ],
 )
 def test_a_problem_with_the_themes_is_named(tmp_path: Path, themes: list[str], field: str, cause: str) -> None:
@@ -362,7 +362,7 @@ def test_a_problem_with_the_themes_is_named(tmp_path: Path, themes: list[str], f
 
 def test_themes_given_as_lines_need_a_line(tmp_path: Path) -> None:
     path = _write(tmp_path, "themes", {"lines": []})
-    _assert_one(check(tmp_path), path, "lines", "at least 1 item", "correct")
+    _assert_one(check(tmp_path), path, "lines", "1 or more entries", "correct")
     _write(tmp_path, "themes", {"lines": ["bees\n"]})
     assert read_library(tmp_path).shown_themes() == ("bees\n",)
 

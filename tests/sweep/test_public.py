@@ -303,8 +303,8 @@ def test_what_is_no_sweep_or_no_path_is_one_of_our_errors(keys: Keys, given: Any
 @pytest.mark.parametrize(
     ("update", "says"),
     [
-        ({"samples": 0}, "samples: Input should be greater than 0"),
-        ({"mode": "bogus"}, "mode: Input should be 'auto'"),
+        ({"samples": 0}, "samples: must be more than 0"),
+        ({"mode": "bogus"}, "mode: must be 'auto'"),
         ({"sample": 3}, "sample: unknown key"),
         ({"providers": {"sim": 3}}, "providers.sim: "),
     ],

@@ -20,6 +20,7 @@ from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.plain import plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric import Fidelity, RubricProblem
@@ -250,7 +251,9 @@ def _read(source: Traversable) -> PromptsFile:
     try:
         return PromptsFile.model_validate(yaml_file(source))
     except ValidationError as error:
-        causes = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)]
+        causes = [
+            (".".join(map(str, detail["loc"])), plain_words(detail)) for detail in error.errors(include_url=False)
+        ]
     except BadInput as error:
         causes = [("", str(error))]
     remedy = "compare with the built-in prompts.yaml"

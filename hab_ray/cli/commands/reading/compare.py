@@ -22,7 +22,7 @@ from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
+from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument, run_folder
 from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, PValue, TableFormat, print_table, titled_columns
 from hab_ray.config.changes import Change
 from hab_ray.errors import Exit
@@ -135,7 +135,7 @@ def command(
     second: Annotated[
         Location,
         typer.Argument(
-            parser=Location.of, metavar="RUN|published", help="Another run's folder, or the published means."
+            parser=run_folder, metavar="RUN|published", help="Another run's folder, or the published means."
         ),
     ],
     form: FormatOption = None,

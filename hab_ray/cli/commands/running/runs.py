@@ -10,6 +10,7 @@ from rich.table import Table
 
 from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.options import any_folder
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError, problem_of
 from hab_ray.location import Location
@@ -48,7 +49,7 @@ def _state(status: Status) -> str:
 @ends_with_status
 def command(
     folder: Annotated[
-        Location | None, typer.Argument(parser=Location.of, metavar="FOLDER", help="Default: runs.")
+        Location | None, typer.Argument(parser=any_folder, metavar="FOLDER", help="Default: runs.")
     ] = None,
 ) -> Exit:
     """List the runs in a folder: state, rows done, dollars paid, size, last change."""

@@ -9,6 +9,7 @@ import typer
 
 from hab_ray.cli.ending import ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
+from hab_ray.cli.options import any_folder
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
@@ -28,11 +29,11 @@ command = typer.Typer(help="Remove replies that no run uses from a store.", no_a
 @ends_with_status
 def gc_command(
     store: Annotated[
-        Location | None, typer.Argument(parser=Location.of, metavar="STORE", help="The store's folder. Default: store.")
+        Location | None, typer.Argument(parser=any_folder, metavar="STORE", help="The store's folder. Default: store.")
     ] = None,
     folders: Annotated[
         list[Location] | None,
-        typer.Argument(parser=Location.of, metavar="RUN", help="Folders of runs, or with runs, beside those known."),
+        typer.Argument(parser=any_folder, metavar="RUN", help="Folders of runs, or with runs, beside those known."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
