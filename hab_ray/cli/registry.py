@@ -19,7 +19,6 @@ from typing_extensions import override
 from hab_ray.cli import commands
 from hab_ray.cli.ending import say_error, verbosity
 from hab_ray.errors import Exit, HabError
-from hab_ray.inputs.plain import plain_words
 from hab_ray.resources import Extensions, distribution
 from hab_ray.visible import one_line
 
@@ -60,6 +59,8 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except typer.BadParameter as error:
             from pydantic import ValidationError
+
+            from hab_ray.inputs.files import plain_words
 
             if isinstance(error.__cause__, ValidationError):
                 error.message = one_line(plain_words(error.__cause__.errors()[0]))

@@ -44,8 +44,7 @@ from hab_ray.config.sections import (
     VariedSubject,
 )
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput
-from hab_ray.inputs.plain import plain_words
+from hab_ray.inputs.files import BadInput, plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
 from hab_ray.resources import bundled

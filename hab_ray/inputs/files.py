@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.plain import plain_words
 from hab_ray.visible import one_line
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 MEBIBYTE = 1 << 20
 MAX_TEXT_BYTES = 4 * MEBIBYTE
@@ -30,6 +30,30 @@ MAX_COLUMNS = 2_000
 MAX_COLUMN = 1_000
 SHOWN = 40
 _SHOWN_CAUSES = 5
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not known; correct its name, or remove it",
+    "string_type": "must be text",
+    "string_too_short": "must have {min_length} or more characters",
+    "string_too_long": "must have at most {max_length} characters",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    "finite_number": "must be a finite number",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list, such as [a, b]"),
+    "too_short": "must have {min_length} or more entries, and has {actual_length}",
+    "too_long": "must have at most {max_length} entries",
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "dataclass_type"),
+        "must be a section, such as {{key: value}}",
+    ),
+    **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
+    "path_type": "must be a path",
+}
 
 
 class BadInput(ValueError):
@@ -54,6 +78,13 @@ def causes_of(error: ValidationError) -> str:
     found = error.errors(include_url=False)[:_SHOWN_CAUSES]
     places = [(".".join(map(str, detail["loc"])), plain_words(detail)) for detail in found]
     return "; ".join(": ".join(filter(None, place)) for place in places)
+
+
+def plain_words(error: ErrorDetails) -> str:
+    """Return what is wrong with the value, without its place; an error of a validator of ours keeps its words."""
+    if words := _WORDS.get(error["type"]):
+        return words.format_map(error.get("ctx", {}))
+    return error["msg"].removeprefix("Value error, ")
 
 
 Data = bytes | Path

@@ -18,7 +18,7 @@ from hab_ray.catalog.models import ModelEntry, Purpose, Thinking
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import Subject
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.plain import plain_words
+from hab_ray.inputs.files import plain_words
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.imported import form_of

@@ -195,21 +195,20 @@ def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
     """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests.
 
     Rows with the same reply, as on equal answers, were paid for once. A verdict that was requested again cost twice.
+    What a given answer costs is unknown, and matters only if there are to be more.
     """
     run, asked = summary.run, summary.settings
     columns = ["reply_key", "cost_nanousd"]
     answered = rows_in(run.responses(dimension=row.dimension, columns=columns))
     judged = rows_in(run.verdicts(dimension=row.dimension, columns=[*columns, "asks"]))
-    bills = [
-        [(key, cost) for key, cost in answered if cost is not None],
-        [(key, cost * asks) for key, cost, asks in judged if cost is not None],
-    ]
-    if not all(bills):
-        return None
+    of_answers = [(key, cost) for key, cost in answered if cost is not None]
+    of_verdicts = [(key, cost * asks) for key, cost, asks in judged if cost is not None]
     more, judges, replicates = _SIZES[row.name](len(run.panel))
+    if not of_verdicts or (more != 1 and not of_answers):
+        return None
     answers = len(run.subjects) * len(asked.tests[row.dimension]) * asked.samples
     verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
-    answer, verdict = (Fraction(sum(dict(own).values()), len(own)) for own in bills)
+    answer, verdict = (Fraction(sum(dict(own).values()), len(own) or 1) for own in (of_answers, of_verdicts))
     return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(row.making_usd or 0.0)
 
 

@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput
-from hab_ray.inputs.plain import plain_words
+from hab_ray.inputs.files import BadInput, plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.visible import one_line
 from hab_simulator import BatchFault, Fault, LineFaults, Malformed

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from hab_ray.inputs.plain import plain_words
+from hab_ray.inputs.files import plain_words
 from hab_ray.rubric.base import RubricPart
 from hab_ray.visible import one_line
 

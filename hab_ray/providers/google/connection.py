@@ -74,11 +74,11 @@ class Connection:
     ) -> JsonObject:
         """Send a request for a path and return the response's JSON object.
 
-        An error with HTTP 200, as of some gateways, is a refusal. A batch that failed has an error, too, and a name.
+        An error with HTTP 200, as of some gateways, is a refusal. A failed batch has an error beside name and metadata.
         """
         answer = json_object(await self.send(method, path, body, version))
         error = answer.get("error")
-        if isinstance(error, Mapping) and not (answer.get("name") or answer.get("candidates")):
+        if isinstance(error, Mapping) and not any(map(answer.get, ("name", "metadata", "candidates"))):
             raise classify_status(error)
         return answer
 

@@ -19,8 +19,7 @@ from hab_ray.bounds import NUMBER
 from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.fences import FENCE_VERSION, FENCES
-from hab_ray.inputs.files import BadInput
-from hab_ray.inputs.plain import plain_words
+from hab_ray.inputs.files import BadInput, plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric import Fidelity, RubricProblem
