@@ -32,7 +32,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
 _WINDOW = 1 << 18
 _START = re.compile(r'\s*\{\s*"requests"\s*:\s*\[')
-_BETWEEN = re.compile(r"[\s,]*")
+_ELEMENT = re.compile(r"[^\s,]")
 _END = re.compile(r"\s*\]\s*\}\s*\Z")
 _DECODER = json.JSONDecoder()
 _VERSION = "anthropic-version"
@@ -186,7 +186,8 @@ def requests(body: TextIOBase) -> Iterator[tuple[str, Any]]:
         raise NotRequests("requests: Field required")
     position = start.end()
     while True:
-        position = _BETWEEN.match(window, position).end()  # type: ignore[union-attr]
+        element = _ELEMENT.search(window, position)
+        position = element.start() if element else len(window)
         try:
             value, end = _DECODER.raw_decode(window, position)
         except json.JSONDecodeError:
