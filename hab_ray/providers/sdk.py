@@ -42,7 +42,8 @@ class Sdk:
     """The parts of an SDK that are used: its client, the HTTP client to pass to it, and its exceptions.
 
     The client raises `refused` for a response with an error status, whose body `classify` reads, and `broken` for a
-    missing or partial response.
+    missing or partial response. `error_status` returns the status that an error body names, which some gateways send
+    with HTTP 200, and None for any other body.
     """
 
     client: Callable[..., Any]
@@ -50,6 +51,7 @@ class Sdk:
     refused: type[Any]
     broken: type[Exception]
     classify: Callable[[int, JsonObject, float | None], CallError]
+    error_status: Callable[[JsonObject], int | None]
 
 
 class SdkAccount:
@@ -126,19 +128,26 @@ class SdkAccount:
         except self._sdk.refused as error:
             self._has_answered = True
             body = error_object(self.endpoint.without_key(error.response.text))
-            raise self.refusal(error.response.status_code, body, error.response.headers) from None
+            raise self._refusal(error.response.status_code, body, error.response.headers) from None
         except (self._sdk.broken, *_BROKEN) as error:
             raise connection_failure(error, self.endpoint, self._has_answered) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it names a batch or file with characters that no URL can hold") from None
 
-    def refusal(self, status: int, body: JsonObject, headers: Headers) -> StatusError:
-        """Return the error for an error body."""
+    def _refusal(self, status: int, body: JsonObject, headers: Headers) -> StatusError:
         return StatusError(status, self._sdk.classify(status, body, retry_after_s(headers)), body, headers)
 
     def read(self, response: httpx2.Response) -> JsonObject:
-        """Return the JSON object of a successful response, with the key masked."""
-        return json_object(self.endpoint.body_without_key(response.content))
+        """Return the JSON object of a successful response, with the key masked.
+
+        Raises:
+            StatusError: it is an error body.
+        """
+        body = json_object(self.endpoint.body_without_key(response.content))
+        status = self._sdk.error_status(body)
+        if status is not None:
+            raise self._refusal(status, body, response.headers)
+        return body
 
     async def close(self) -> None:
         await self._client.close()

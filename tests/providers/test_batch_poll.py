@@ -183,6 +183,7 @@ PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
     (OPENAI, failed(NO_MODEL), ModelError, ("model_not_found", "No model m", "line 1")),
     (OPENAI, failed({"code": "billing_hard_limit_reached", "message": "?"}), ProviderError, ("billing",)),
     (OPENAI, openai("failed"), TransientError, ("does not say why",)),
+    (OPENAI, openai("failed", error="file too old"), TransientError, ("does not say why",)),
     (OPENAI, openai("failed", errors="file too old"), RowError, ("file too old",)),
     (OPENAI, openai("failed", errors={"data": ["file too old", "again"]}), RowError, ("file too old", "1 more")),
     (OPENAI, openai("failed", errors=[NO_MODEL]), ModelError, ("No model m",)),

@@ -106,6 +106,7 @@ UNCLEAR = {
     "no JSON": (Scripted("fine"), FailureKind.MALFORMED),
     "a page": (Scripted("<html>fine</html>"), FailureKind.SERVER),
     "no id": (Scripted({"id": "", "name": None}), FailureKind.MALFORMED),
+    "an error with an id": (Scripted({"id": "req_1", "batch_id": "1", "error": {"message": "?"}}), FailureKind.SERVER),
 }
 
 

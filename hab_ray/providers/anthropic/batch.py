@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 from typing_extensions import override
 
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.anthropic.chat import Account
+from hab_ray.providers.anthropic.chat import SDK
 from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import creating_with_rows, item_errors, masked_error, text_field
@@ -20,7 +20,7 @@ from hab_ray.providers.batch_lines import batch_line
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339
 from hab_ray.providers.numbers import counters
-from hab_ray.providers.sdk import SdkBatches
+from hab_ray.providers.sdk import SdkAccount, SdkBatches
 
 _BEGIN, _END = b'{"requests":[', b"]}"
 _PIECE = 1 << 20
@@ -40,7 +40,7 @@ class AnthropicBatches(SdkBatches):
     owner_headers = "anthropic-organization-id", "anthropic-workspace-id"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(Account(endpoint))
+        super().__init__(SdkAccount(endpoint, SDK))
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         return batch_line({"custom_id": custom_id}, "params", wire.encoded)

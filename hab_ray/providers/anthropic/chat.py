@@ -11,9 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
-from typing_extensions import override
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
@@ -44,22 +42,7 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
     """The SDK's HTTP client over aiohttp."""
 
 
-SDK = Sdk(AsyncAnthropic, _HttpClient, APIStatusError, APIConnectionError, classify)
-
-
-class Account(SdkAccount):
-    """An account, also behind gateways that send errors with HTTP 200."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint, SDK)
-
-    @override
-    def read(self, response: httpx2.Response) -> JsonObject:
-        body = super().read(response)
-        status = error_status(body)
-        if status is not None:
-            raise self.refusal(status, body, response.headers)
-        return body
+SDK = Sdk(AsyncAnthropic, _HttpClient, APIStatusError, APIConnectionError, classify, error_status)
 
 
 class AnthropicProvider:
@@ -69,7 +52,7 @@ class AnthropicProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._account = Account(endpoint)
+        self._account = SdkAccount(endpoint, SDK)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         body: dict[str, Any] = {
@@ -167,7 +150,7 @@ def _allowance(headers: Headers, unit: str) -> Allowance | None:
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
     """Return the models of the key, from GET /v1/models, without those marked as retired."""
-    account = Account(endpoint)
+    account = SdkAccount(endpoint, SDK)
 
     async def page_after(last: str | None) -> tuple[Iterable[object], object]:
         query = {"limit": _MODELS_PER_PAGE} | ({"after_id": last} if last else {})

@@ -48,7 +48,7 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
     """The SDK's HTTP client over aiohttp."""
 
 
-SDK = Sdk(AsyncOpenAI, _HttpClient, APIStatusError, APIConnectionError, classify)
+SDK = Sdk(AsyncOpenAI, _HttpClient, APIStatusError, APIConnectionError, classify, error_status)
 
 
 class OpenAIProvider:
@@ -85,9 +85,6 @@ class OpenAIProvider:
         try:
             response = await self._account.post(wire.path, wire.encoded)
             body = self._account.read(response)
-            status = error_status(body)
-            if status is not None:
-                raise self._account.refusal(status, body, response.headers)
         except StatusError as refused:
             if not is_answer(refused.body):
                 raise refused.error from None

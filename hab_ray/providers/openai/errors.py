@@ -171,11 +171,12 @@ def classify(status: int, body: JsonObject, retry_after_s: float | None) -> Call
 def error_status(body: JsonObject) -> int | None:
     """Return the status named in an error body, which some gateways send with HTTP 200; None for an answer.
 
-    An error that is not below `error` is a message, in a body without an id.
+    An error that is not below `error` is a message, in a body without an id. A failed batch may have an error too,
+    beside its id and status.
     """
     error = _error_object(body)
     is_error = body.get("error") or ("id" not in body and isinstance(error.get("message"), str))
-    if not is_error or body.get("choices") or "data" in body:
+    if not is_error or body.get("choices") or "data" in body or {"id", "status"} <= body.keys():
         return None
     return means.stated_status(error.get("code"))
 

@@ -8,7 +8,6 @@ from io import BytesIO
 from typing import Any
 
 import httpx2
-from typing_extensions import override
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
 from hab_ray.providers.batch_http import (
@@ -24,7 +23,6 @@ from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.http import upload_limits
 from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.chat import SDK
-from hab_ray.providers.openai.errors import error_status
 from hab_ray.providers.sdk import SdkAccount
 
 
@@ -74,15 +72,6 @@ class FileAccount(SdkAccount):
         """
         with suppress(ResultsGone), item_errors(file_id):
             await self.delete(f"/files/{file_id}")
-
-    @override
-    def read(self, response: httpx2.Response) -> JsonObject:
-        """Return the JSON object of a response; an error body with HTTP 200, as of some accounts, is a refusal too."""
-        body = super().read(response)
-        status = error_status(body)
-        if status is not None and "id" not in body:
-            raise self.refusal(status, body, response.headers)
-        return body
 
 
 def request_line(custom_id: str, wire: Wire) -> bytes:
