@@ -107,7 +107,9 @@ class CheckedClient(httpx2.AsyncClient):
         async with aclosing(response):
             content = await whole(response.aiter_bytes())
         response.headers.pop("content-encoding", None)  # undone by now
-        return httpx2.Response(response.status_code, headers=response.headers, content=content, request=request)
+        read = httpx2.Response(response.status_code, headers=response.headers, content=content, request=request)
+        read.encoding = "utf-8"  # as all JSON; the charset in the headers may be one that is none
+        return read
 
 
 class _CheckedBody(httpx2.AsyncByteStream):
@@ -290,7 +292,7 @@ def intercepted(text: str) -> Intercepted:
 def error_object(content: str) -> JsonObject:
     """Return the JSON object of an error response, alone or in a list (Gemini); other text becomes its message."""
     try:
-        body = json.loads(content)
+        body = json.loads(content.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         body = None
     if isinstance(body, list) and len(body) == 1:

@@ -283,6 +283,19 @@ async def test_a_compressed_answer_is_read(kind: str, script: Script, provider_o
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16", "hex"])
+async def test_an_error_is_read_behind_a_byte_order_mark_and_whatever_its_charset(
+    kind: str, charset: str, script: Script, failure: Fail
+) -> None:
+    """As of gateways. Without its code, an account without credit would look like one that is asked too fast."""
+    code = {"code": "insufficient_quota", "type": "billing_error", "status": "RESOURCE_EXHAUSTED"}
+    body = json.dumps({"error": {**code, "message": "Your credits are depleted"}})
+    script.says(429, f"\ufeff{body}", content_type=f"application/json; charset={charset}")
+    error = await failure(kind, script.url)
+    assert isinstance(error, ProviderError) and error.kind is FailureKind.NO_QUOTA
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_web_page_with_status_200_is_no_answer_that_may_have_cost_anything(
     kind: str, script: Script, failure: Fail
 ) -> None:
