@@ -197,7 +197,9 @@ def connection_failure(error: BaseException, endpoint: Endpoint, has_answered: b
             FailureKind.TIMEOUT,
             f"no answer within {endpoint.timeout_s:g} s (`limits: {{timeout_s: ...}}` of the provider)",
         )
-    return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
+    broken = TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
+    broken.is_answer = any(isinstance(cause, aiohttp.ClientPayloadError | httpx2.DecodingError) for cause in causes)
+    return broken
 
 
 def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) -> str:

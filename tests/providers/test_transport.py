@@ -236,6 +236,7 @@ async def test_what_may_pass_is_transient_and_not_sent_again(
     error = await failure(kind, line.url, timeout_s=1.2 if meaning is FailureKind.TIMEOUT else 20.0)
     assert isinstance(error, TransientError)
     assert meaning is None or (type(error), error.kind) == (TransientError, meaning)
+    assert error.is_answer == (fault["kind"] == "truncated")
     assert (await line.get("/_meter"))["received"] == 1
 
 

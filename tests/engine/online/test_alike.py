@@ -86,14 +86,16 @@ ABORTED["choices"][0]["finish_reason"] = "error"
 
 
 @pytest.mark.parametrize(
-    ("unusable", "cause"),
+    ("unusable", "encoding", "cause"),
     [
-        ({"answer": "yes"}, "2 answers to a call could not be read, and may be billed: the response body is not"),
-        (ABORTED, "2 tries of a call timed out or broke off, and may be billed: the server aborted the answer"),
+        ({"answer": "yes"}, {}, "2 answers to a call could not be read, and may be billed: the response body is not"),
+        (ABORTED, {}, "2 tries of a call timed out or broke off, and may be billed: the server aborted the answer"),
+        (ANSWER, {"Content-Encoding": "gzip"}, "2 tries of a call timed out or broke off, and may be billed: the con"),
     ],
+    ids=["unread", "aborted", "not compressed"],
 )
 async def test_a_call_whose_answers_cannot_be_used_among_others_is_bought_twice(
-    unusable: Any, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unusable: Any, encoding: dict[str, str], cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
     tries = 0
@@ -103,7 +105,7 @@ async def test_a_call_whose_answers_cannot_be_used_among_others_is_bought_twice(
         if b"question 0" not in await request.read():
             return web.json_response(ANSWER)
         tries += 1
-        return web.json_response(unusable)
+        return web.json_response(unusable, headers=encoding)
 
     async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME) as b:
         counters = await b.complete([chat("a", f"question {n}") for n in range(40)])

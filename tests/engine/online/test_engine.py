@@ -57,7 +57,7 @@ async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
         {"kind": "status", "status": 500, "probability": 0.05},
         {"kind": "reset", "probability": 0.05},
-        {"kind": "truncated", "probability": 0.05},
+        {"kind": "truncated", "probability": 0.05, "first_attempts": 1},
     ]
     calls = [chat("a", f"question {n}") for n in range(200)]
     async with bench(tmp_path, "a", faults=faults, seed=3, accounts=PRICED) as b:
