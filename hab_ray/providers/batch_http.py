@@ -189,15 +189,20 @@ async def token_pages(
 ) -> AsyncGenerator[JsonObject, None]:
     """Yield the pages of a list in which each page holds the token of the next; the first page's token is empty.
 
-    A repeated token ends the list: a server that ignores tokens sends the same page for ever.
+    A repeated token or page ends the list: a server that ignores tokens sends the same page for ever, maybe with new
+    tokens.
     """
     token = ""
     seen: set[str] = set()
+    before: JsonObject = {}
     while token not in seen:
         seen.add(token)
         page = await page_at(token)
+        content = {**page, token_field: ""}
+        if content == before and any(content.values()):
+            return
         yield page
-        token = str(page.get(token_field) or "")
+        token, before = str(page.get(token_field) or ""), content
 
 
 def listed(page: JsonObject, name: str, token_field: str) -> list[Any]:
