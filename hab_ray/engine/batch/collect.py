@@ -190,7 +190,7 @@ class Collector:
             others = 0 if record.is_certain else results.unknown_ids - nameless
             named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
             hidden = max(0, min(status.done - shown, len(missing)))
-            if not status.lacks_results and _is_late(status, named, nameless):
+            if not status.lacks_results and _is_late(status, len(hashes), named, nameless):
                 raise ResultsLate(status.done, results.instead)
             if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
                 raise SomeResultsLate(status.done)
@@ -341,7 +341,7 @@ def _bound(results: Results, intent: Intent) -> int:
     return intent.nanousd if results.nanousd <= intent.nanousd else intent.most
 
 
-def _is_late(status: BatchStatus, named: int, nameless: int) -> bool:
+def _is_late(status: BatchStatus, rows: int, named: int, nameless: int) -> bool:
     """Whether what a vendor shows, lines of `named` rows and `nameless` others, lacks answers that it will show."""
-    is_page = nameless > 0 and status.problem is None and named < max(1, status.done + status.failed)
+    is_page = nameless > 0 and status.problem is None and named < (status.done + status.failed or rows)
     return is_page or (named == 0 and status.done > 0)

@@ -209,10 +209,14 @@ async def test_answers_that_a_vendor_counts_and_does_not_show_may_have_been_bill
             await collected(tmp_path / "late", lines, Price(1, 1, 1, 1), status=replace(counted, lacks_some=False))
 
 
-async def test_a_page_instead_of_one_of_two_files_is_asked_for_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("done", "failed"), [(3, 1), (0, 0)], ids=["counted", "not counted"])
+async def test_a_page_or_half_a_line_instead_of_further_results_is_asked_for_again(
+    tmp_path: Path, done: int, failed: int
+) -> None:
+    """Some gateways do not count. The other rows would be paid for again, and their results deleted at the vendor."""
     lines = [Line("", error=TransientError(FailureKind.MALFORMED, "<html>")), Line(KEYS[3], error=BUSY)]
     with pytest.raises(ResultsLate):
-        await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=3, failed=1))
+        await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=done, failed=failed))
 
 
 async def test_lines_about_a_batch_that_the_vendor_refused_are_no_results_and_cost_nothing(tmp_path: Path) -> None:
