@@ -42,7 +42,7 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
     else:
         how = LowAgreement.of(low, high, agreed[0].reliable)
         interval = f"its {in_words(low, high)}"
-    measured = f"Krippendorff's alpha is {decimal(value, 2)}, {interval}: 0 is chance, 1 perfect agreement."
+    measured = f"Krippendorff's alpha is {decimal(value or 0.0, 2)}, {interval}: 0 is chance, 1 perfect agreement."
     people = (
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )

@@ -19,7 +19,8 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
         value, low, high = row.agreement, row.low, row.high
         if row.is_low:
             if low is None or high is None:
-                how, interval = LowAgreement.PERHAPS_CHANCE, "without an interval because they rated too few tests"
+                how = LowAgreement.PERHAPS_CHANCE
+                interval = "without an interval because they rated too few tests or all alike"
                 interval += " in a dimension" if row.dimension == OVERALL else ""
             else:
                 how = LowAgreement.of(low, high, row.has_enough)
@@ -28,8 +29,8 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
                 "people_disagree",
                 Severity.MEDIUM,
                 f"People {how} with each other",
-                f"Krippendorff's alpha of {row.raters} people is {decimal(value, 2)}, {interval}: 0 is chance, 1 "
-                f"perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the judges are right.",
+                f"Krippendorff's alpha of {row.raters} people is {decimal(value or 0.0, 2)}, {interval}: 0 is chance, "
+                f"1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the judges are right.",
                 "See whether one person differs from all others (`hab agreement`); otherwise show raters the rubric's "
                 "issues by examples and have them rate a new sheet.",
                 value,
