@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.intervals import Array, sums_by
 from hab_ray.analysis.marks import PANEL, ItemScores
+from hab_ray.visible import decimal
 
 LOW_ALPHA = 0.4
 _MAX_DRAWS, _MIN_DRAWS, _CALLS_DRAWN = 1000, 100, 20_000_000
-_SEED = 0
+_SEED, _ROUNDING = 0, 1e-9
 _NONE: Array = np.empty(0)
 _Estimate = tuple[float | None, float | None, float | None]
 Statistic = Callable[[Array], Array]
@@ -43,6 +44,11 @@ class LowAgreement(StrEnum):
         if reliable and high < LOW_ALPHA:
             return cls.LITTLE if low > 0 else cls.LITTLE_OR_CHANCE
         return cls.PERHAPS_LITTLE if low > 0 else cls.PERHAPS_CHANCE
+
+
+def in_words(low: float, high: float) -> str:
+    """Describe the interval of an agreement, with the digits that the tables show."""
+    return f"95 % interval {decimal(low, 2)} to {decimal(high, 2)}"
 
 
 def agreement(marks: Iterable[ItemScores]) -> _Estimate:
@@ -168,14 +174,15 @@ def chance_corrected(observed: Array, expected: Array) -> Array:
 def bootstrapped(sums: Array, compute: Statistic, weights: Array) -> _Estimate:
     """Return a statistic of sums by call and its percentile interval, given the `weights` of `drawn`.
 
-    Each of the three is None where the statistic is undefined. A single call has no interval.
+    Each of the three is None where the statistic is undefined. A single call has no interval, nor has a value that no
+    draw changes: it does not show its error.
     """
     return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums) if len(sums) > 1 else _NONE)
 
 
 def _interval(value: float, resampled: Array) -> _Estimate:
     known = resampled[~np.isnan(resampled)]
-    if np.isnan(value) or not len(known):
+    if np.isnan(value) or not len(known) or np.ptp(known) < _ROUNDING:
         return None if np.isnan(value) else float(value), None, None
     low, high = np.quantile(known, (0.025, 0.975))
     return float(value), float(low), float(high)

@@ -179,7 +179,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _paired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> _Change:
     items = _items(other, one, calls)
-    if len(items) < 2:
+    if not items:
         return _Change(None, None, figures_of([]))
     first, second = (float(mean(own[test] for test in one if test in other)) for own in (one, other))
     return _Change(first, second, figures_of(items, -1), [items])

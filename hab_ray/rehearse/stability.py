@@ -319,13 +319,14 @@ def _errors(
 
     They are nan if the design's calls made several tests, and its components do not tell calls from tests.
     """
-    var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
+    known = defaultdict(float, {name: value for name, value in shown.items() if value is not None})
+    var = defaultdict(float, {name: max(0.0, value) for name, value in known.items()})
     sizes, more = Counter(calls).values(), _SIZES[row.name](row.judges)[0]
     tests, groups = more * len(calls), more * sum(sizes) ** 2 / sum(size * size for size in sizes)
     if shown["subject x call"] is None and len(sizes) < len(calls):
         return nan, nan, nan
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges
-    own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / tests
-    of_tests = var["call"] / groups + (var["test"] + var[_TESTS] / row.judges) / tests
+    own = max(0.0, known["subject x call"] / groups + known["subject x test"] / tests) + by_judge / tests
+    of_tests = max(0.0, known["call"] / groups + known["test"] / tests) + var[_TESTS] / row.judges / tests
     return sqrt(own + of_tests), sqrt(2 * own), sqrt(2 * (own + var[_JUDGES] / row.judges))

@@ -132,6 +132,16 @@ def test_complete_tests_each_of_another_call_or_all_of_one_tell_no_error(complet
     assert isnan(errors(found, alone, alone).difference) == (len(set(own)) == 1)
 
 
+def test_errors_are_not_too_large_where_few_calls_made_two_tests() -> None:
+    """Calls do not differ, which one call of two tests hardly shows: half of the estimates are below 0."""
+    random, calls = np.random.default_rng(4), [0, *range(13)]
+    asked = Design(effective_calls(calls), 14, 1, 1)
+    marks = random.normal(0, 0.3, (1500, 4, 14, 1)) + random.normal(0, 0.2, (1500, 1, 14, 1))
+    found = [errors(components(each, calls, 1, nan), asked, asked) for each in marks]
+    assert np.mean([each.difference**2 for each in found]) == pytest.approx(2 * 0.3**2 / 14, rel=0.05)
+    assert np.mean([each.mean**2 for each in found]) == pytest.approx((0.3**2 + 0.2**2) / 14, rel=0.05)
+
+
 def test_the_error_of_a_difference_is_the_one_seen_between_subjects() -> None:
     """Means of drawn subjects differ as `errors` says, whose own component is taken away."""
     random, calls = np.random.default_rng(9), [at // 3 for at in range(12)]

@@ -243,6 +243,7 @@ def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.Capture
     assert "Declared family none: there is nothing to compare" in terminal and "0 of 0" not in terminal
     page = page_of(work)
     assert "there is nothing to compare" in page and "0 of 0" not in page
+    assert page.split('<h2 id="findings"')[0].count('class="number">Tests</th>') == 1 + len(families)
     assert "; within each subject; correction: holm" in page
     assert page.index('<h2 id="declared"') < page.index('<h2 id="findings"') < page.index('<h2 id="leaderboard"')
     assert "Is alpha better?" in page and "&lt;script&gt;alert(1)" in page and page.count("xploratory") == 1

@@ -112,7 +112,7 @@ def one_kinder_of_three(work: Work) -> None:
     """Of three people one is much kinder on every answer: other people need not be."""
     for subject in SUBJECTS:
         rows = work.run.read(Verdict, verdicts_file(JUDGES[0], subject, FIRST))
-        for name, kinder in (("anna", 0.0), ("ben", 0.0), ("carl", 8.0)):
+        for name, kinder in (("anna", 0.5), ("ben", 0.5), ("carl", 8.0)):
             said = [replace(r, judge=name, kind=Rater.PERSON, score=min(10.0, (r.score or 0) + kinder)) for r in rows]
             work.run.write(Verdict, verdicts_file(name, subject, FIRST), said)
 
@@ -545,7 +545,7 @@ def in_calls(subject: str, spread: float, calls: int = 20) -> ItemScores:
 
 def test_calls_that_differ_much_are_named_where_they_are_few() -> None:
     (found,) = varying_calls([in_calls("apart", 1.2), in_calls("alike", 1.2)])
-    assert "(d one)" in found.detail and 0.7 < (found.number or 0) < 2.0
+    assert f"in logits, is {found.number:.2f} (d one)" in found.detail and 0.7 < (found.number or 0) < 2.0
     assert not list(varying_calls([in_calls(f"s{at}", 0.0) for at in range(20)]))
     assert not list(varying_calls([in_calls("many", 1.2, calls=80)]))
     single = in_calls("single", 1.2)
@@ -622,7 +622,7 @@ def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bo
 
 
 def test_no_figure_is_minus_nought() -> None:
-    (found,) = chance([overall(0.2, -0.001, 0.4)], [])
+    (found,) = chance([overall(0.2, -1e-12, 0.4)], [])
     assert "95 % interval 0.00 to 0.40" in found.detail
     assert not list(chance([], []))
 

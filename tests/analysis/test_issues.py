@@ -180,7 +180,7 @@ def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     rubric = work.rubrics[DIMENSION]
     assert f"{rubric.title} F: {rubric.judging.issues[-1].text}" in said
     assert "costliest for 1 of 2 subjects, 100 % of the points lost" in said
-    assert '<span>alpha</span></th><td>A</td> <td class="number">97 %</td>' in said
+    assert '<span>alpha</span></th><td>A</td> <td class="number">97 %</td><td class="number">7</td>' in said
     assert said.count("An answer of") == 2 and "An answer of alpha with A: test <code>" in said
     assert f"An answer of beta with F: {rubric.judging.issues[-1].text}" in said
     own, picked = (

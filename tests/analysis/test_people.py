@@ -124,6 +124,12 @@ def test_a_dimension_rated_by_one_of_several_leaves_the_difference_without_inter
     assert found.value is not None and found.raters == 2 and found.low is None and found.high is None
 
 
+def test_equal_answers_do_not_show_their_error() -> None:
+    part = Rated(np.array([[0.1, 0.4, 0.8]]), np.array([0.3, 0.6, 1.0]), np.arange(3))
+    for found, value in ((difference([part]), 0.2), (alpha_with([replace(part, judge=part.raters[0])]), 1.0)):
+        assert found.value == pytest.approx(value) and (found.low, found.high) == (None, None)
+
+
 def test_an_overall_difference_has_the_error_of_independent_dimensions() -> None:
     """Of one rater: each dimension's variance is that of the mean of its own tests, two of them or thirty."""
     parts = [drawn(1, 60, missing=0.0), drawn(1, 4, 1, 0.0)]
@@ -260,12 +266,12 @@ def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
             "agree with than one person.",
         ),
         (
-            (0.7, 0.61, 0.8),
-            (0.5, 0.4, 0.6),
+            (0.996, 0.61, 0.998),
+            (0.5, 0.004, 0.6),
             3,
-            "The panel agrees less with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.60) than these 3 "
-            "people agree with each other (alpha 0.70, 95 % interval 0.61 to 0.80). A mean of several people is easier "
-            "to agree with than one person.",
+            "The panel agrees less with people's mean scores (alpha 0.50, 95 % interval 0.004 to 0.60) than these 3 "
+            "people agree with each other (alpha 0.996, 95 % interval 0.61 to 0.998). A mean of several people is "
+            "easier to agree with than one person.",
         ),
         (
             (0.3, 0.2, 0.6),

@@ -65,7 +65,7 @@ def test_a_worthless_rater_is_named_with_what_to_do(make_run: MakeRun) -> None:
     one_clicked_at_random(work)
     found, together = finding(work, "rater_at_chance"), finding(work, "people_disagree")
     assert (
-        found.title == "carl agrees with the judges no better than chance, unlike other raters"
+        found.title == "carl may agree with the judges no better than chance, unlike other raters"
         and "It is higher for anna, ben." in found.detail
     )
     assert found.remedy.startswith("Check carl's file") and "`raters:`" in found.remedy

@@ -72,8 +72,8 @@ def wrong(summary: Summary, analysis: ModuleType) -> str:
 
 
 def test_sound_analyses_are_made_anew(summary: Summary, tmp_path: Path) -> None:
-    """Of every half of the tests, and of halves that are drawn."""
-    for sound in (summary, written(tmp_path, tests=5)):
+    """Of every half of the tests, of halves that are drawn, and of a single test."""
+    for sound in (summary, written(tmp_path, tests=5), written(tmp_path / "one", tests=1)):
         assert not any(wrong(sound, analysis) for analysis in CHECKS)
 
 

@@ -3,8 +3,8 @@
 In a dimension every subject answers every test and every judge reads every answer: a crossed design with tests nested
 in generation calls. Equating mean squares with their expectations gives unbiased estimates (Cornfield and Tukey;
 Brennan, Generalizability Theory, 2001); that of calls is the one of an unbalanced one-way layout (Searle, Casella and
-McCulloch, Variance Components, 1992, 3.6). An estimate below 0 counts as 0. The variance between a subject's samples of
-one test is part of `subject x test`.
+McCulloch, Variance Components, 1992, 3.6). In `errors` an estimate below 0 counts as 0. The variance between a
+subject's samples of one test is part of `subject x test`.
 """
 
 from __future__ import annotations
@@ -125,16 +125,22 @@ def errors(found: Components, asked: Design, design: Design) -> Errors:
     """Return the standard errors of another `design` than the one `asked`; nan if they cannot be known.
 
     They are not if calls made several tests each, but the complete ones, too few or all of one call, do not tell calls
-    from tests.
+    from tests. Estimates of calls and of tests are added up before any below 0 counts as 0: with few tests per call,
+    one is as far below its value as the other is above.
     """
-    of = {field.name: max(0.0, _or_zero(getattr(found, field.name))) for field in fields(found)}
+    estimated = {field.name: _or_zero(getattr(found, field.name)) for field in fields(found)}
+    of = {name: max(0.0, value) for name, value in estimated.items()}
     other_judges, other_readings = design.judges != asked.judges, design.readings != asked.readings
     mixed_calls = np.isnan(found.subject_call) and asked.calls < asked.tests
     if mixed_calls or (other_judges and asked.judges == 1) or (other_readings and np.isnan(found.replicate)):
         return Errors(nan, nan, nan)
     by_judge = of["subject_test_judge"] + of["replicate"] / design.readings
-    own = of["subject_call"] / design.calls + (of["subject_test"] + by_judge / design.judges) / design.tests
-    of_tests = of["call"] / design.calls + (of["test"] + of["test_judge"] / design.judges) / design.tests
+    by_test, of_all = (
+        max(0.0, estimated[call] / design.calls + estimated[test] / design.tests)
+        for call, test in (("subject_call", "subject_test"), ("call", "test"))
+    )
+    own = by_test + by_judge / design.judges / design.tests
+    of_tests = of_all + of["test_judge"] / design.judges / design.tests
     with_judges = nan if asked.judges == 1 else sqrt(2 * (own + of["subject_judge"] / design.judges))
     return Errors(sqrt(own + of_tests), sqrt(2 * own), with_judges)
 

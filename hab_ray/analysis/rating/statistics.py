@@ -23,7 +23,7 @@ from hab_ray.analysis.agreement import alpha_terms, chance_corrected, kappa_term
 from hab_ray.analysis.intervals import TAIL, Array, sums_by
 
 FEW_RATERS = 5
-_MAX_GROUPS = 50
+_MAX_GROUPS, _ROUNDING = 50, 1e-18
 _Sums = Callable[["_Moments"], Array]
 _Terms = Callable[[Array], tuple[Array, Array]]
 
@@ -56,7 +56,10 @@ class Rated:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95 % interval, None where undefined, and the number of answers and raters behind it."""
+    """A value with its 95 % interval, None where undefined, and the number of answers and raters behind it.
+
+    Without any spread between tests or raters, the interval is undefined: the error is unknown, and not 0.
+    """
 
     value: float | None
     low: float | None
@@ -138,7 +141,7 @@ def _who_rated(parts: Sequence[Rated]) -> NDArray[np.bool_]:
 
 
 def _estimate(value: float, variance: float, freedom: float, answers: int, raters: int) -> Estimate:
-    if freedom < 1 or not np.isfinite(variance):
+    if freedom < 1 or not _ROUNDING < variance < np.inf:
         return Estimate(value, None, None, answers, raters)
     reach = float(stdtrit(freedom, 1 - TAIL)) * sqrt(variance)
     return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), answers, raters)

@@ -98,7 +98,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
             "varying_calls",
             Severity.MEDIUM,
             "Tests of one generation call are very similar",
-            f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in listed.items())}. "
+            f"The SD between calls, in logits, is {', '.join(f'{sd:.2f} ({spoken(d)})' for d, sd in listed.items())}. "
             f"Above {MAX_CALL_SD}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
             "Add tests (docs/upgrading.md), and give less weight to small differences there.",
             max(listed.values()),

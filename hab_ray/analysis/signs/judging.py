@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement
+from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement, in_words
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -14,6 +14,7 @@ from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
+from hab_ray.visible import decimal
 
 TOLERATED_UNREADABLE, TOLERATED_COPIES, TOLERATED_DENIALS = 0.05, 0.02, 0.02
 MAX_ALIKE, MAX_EVERYTHING = 0.5, 0.2
@@ -40,8 +41,8 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
         interval = "without an interval because a dimension's tests are all from one generation call"
     else:
         how = LowAgreement.of(low, high, agreed[0].reliable)
-        interval = f"its 95 % interval {low:z.2f} to {high:z.2f}"
-    measured = f"Krippendorff's alpha is {value:z.2f}, {interval}: 0 is chance, 1 perfect agreement."
+        interval = f"its {in_words(low, high)}"
+    measured = f"Krippendorff's alpha is {decimal(value or 0.0, 2)}, {interval}: 0 is chance, 1 perfect agreement."
     people = (
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
@@ -61,7 +62,7 @@ def ambiguous_rubrics(agreed: Sequence[Agreed]) -> Iterator[Finding]:
         if row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
-        listed = ", ".join(f"{spoken(dimension)} ({value:z.2f})" for value, dimension in sorted(low))
+        listed = ", ".join(f"{spoken(dimension)} ({decimal(value, 2)})" for value, dimension in sorted(low))
         yield Finding(
             "ambiguous_rubric",
             Severity.MEDIUM,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement
+from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement, in_words
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
-from hab_ray.visible import counted
+from hab_ray.visible import counted, decimal
 
 MAX_GAP = 0.1
 
@@ -19,17 +19,18 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
         value, low, high = row.agreement, row.low, row.high
         if row.is_low:
             if low is None or high is None:
-                how, interval = LowAgreement.PERHAPS_CHANCE, "without an interval because they rated too few tests"
+                how = LowAgreement.PERHAPS_CHANCE
+                interval = "without an interval because they rated too few tests or all alike"
                 interval += " in a dimension" if row.dimension == OVERALL else ""
             else:
                 how = LowAgreement.of(low, high, row.has_enough)
-                interval = f"its 95 % interval {low:z.2f} to {high:z.2f}"
+                interval = f"its {in_words(low, high)}"
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
                 f"People {how} with each other",
-                f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, {interval}: 0 is chance, 1 perfect "
-                f"agreement. Below {LOW_ALPHA}, people cannot tell whether the judges are right.",
+                f"Krippendorff's alpha of {row.raters} people is {decimal(value or 0.0, 2)}, {interval}: 0 is chance, "
+                f"1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the judges are right.",
                 "See whether one person differs from all others (`hab agreement`); otherwise show raters the rubric's "
                 "issues by examples and have them rate a new sheet.",
                 value,
@@ -57,9 +58,9 @@ def raters_at_chance(rows: Sequence[PeopleAgreed], panel: Sequence[str]) -> Iter
             yield Finding(
                 "rater_at_chance",
                 Severity.MEDIUM,
-                f"{row.rater} agrees with the judges no better than chance, unlike other raters",
-                f"Krippendorff's alpha of {judge} and {row.rater} is {value:z.2f}, its 95 % interval {low:z.2f} to "
-                f"{high:z.2f} over {row.answers} answers: 0 is chance. It is higher for {', '.join(better)}.",
+                f"{row.rater} may agree with the judges no better than chance, unlike other raters",
+                f"Krippendorff's alpha of {judge} and {row.rater} is {decimal(value, 2)}, its "
+                f"{in_words(low, high)} over {row.answers} answers: 0 is chance. It is higher for {', '.join(better)}.",
                 f"Check {row.rater}'s file: does it belong to this sheet, and did {row.rater} read the answers? Take "
                 "it out of `raters:` only for a reason other than disagreement, and report that you did.",
                 value,

@@ -42,9 +42,9 @@ class Agreed:
     takes chance within each dimension. With replicates, a judge's score is the mean of its readings of an answer, and
     an issue counts as named by their majority, by lot for a tie. `answers` were read by at least two judges; `named`
     counts those on which the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over
-    generation calls, null if all tests of a dimension are from one. A value is not `reliable` with few answers, few
-    named issues or few `calls`: the generation calls of these answers; overall, those of the dimension that has the
-    fewest.
+    generation calls, null if all tests of a dimension are from one, or if no draw changes the value. A value is not
+    `reliable` with few answers, few named issues or few `calls`: the generation calls of these answers; overall, those
+    of the dimension that has the fewest.
     """
 
     dimension: str

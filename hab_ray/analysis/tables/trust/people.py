@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hab_ray.analysis.agreement import LOW_ALPHA
+from hab_ray.analysis.agreement import LOW_ALPHA, in_words
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.rating.reading import RatedDimension, people_of
 from hab_ray.analysis.rating.statistics import (
@@ -23,6 +23,7 @@ from hab_ray.analysis.rating.statistics import (
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, MIN_NAMED
+from hab_ray.visible import decimal
 
 _ROUNDING = 1e-9
 
@@ -38,8 +39,9 @@ class PeopleAgreed:
     panel's judges) that name the issue, minus the people's. The 95 % intervals generalise to other tests and, for all
     people together, to other raters, except if there is only one, and the agreement of fewer than five people among
     themselves; they are null if a dimension does not show its share of the error: one test is rated there or, for the
-    difference of several people, by one of them. `named` counts the answers for which the side that names the issue
-    least does so. A value is not `reliable` with few answers, few named issues, or fewer than five raters.
+    difference of several people, by one of them; or if nothing varies between tests or raters. `named` counts the
+    answers for which the side that names the issue least does so. A value is not `reliable` with few answers, few named
+    issues, or fewer than five raters.
     """
 
     dimension: str
@@ -136,8 +138,8 @@ def sentence(rows: Sequence[PeopleAgreed]) -> str:
 
 
 def _alpha(row: PeopleAgreed) -> str:
-    interval = "" if row.low is None or row.high is None else f", 95 % interval {row.low:z.2f} to {row.high:z.2f}"
-    return f"alpha {row.agreement:z.2f}{interval}"
+    interval = "" if row.low is None or row.high is None else f", {in_words(row.low, row.high)}"
+    return f"alpha {decimal(row.agreement or 0.0, 2)}{interval}"
 
 
 def _above(row: PeopleAgreed, other: PeopleAgreed) -> bool:
