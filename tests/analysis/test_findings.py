@@ -196,9 +196,7 @@ def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Cal
         (TESTS, {"settings": '{"temperature": "1"}'}, {"settings_differ"}),
     ],
 )
-def test_trouble_in_the_first_answers_of_a_subject_is_found(
-    make_run: MakeRun, count: int, changes: dict[str, Any], found: set[str]
-) -> None:
+def test_trouble_in_answers_is_found(make_run: MakeRun, count: int, changes: dict[str, Any], found: set[str]) -> None:
     work = sound(make_run)
     answers(work, lambda at, row: replace(row, **changes) if at < count else row, "poor")
     assert kinds(work) == found | {"trained_on"}

@@ -115,9 +115,7 @@ def test_the_overall_p_flips_every_call_of_every_dimension() -> None:
 
 @pytest.mark.parametrize("tests", [(101, 103, 107), (149, 151, 157)])
 @pytest.mark.parametrize("lead", [0.0, 0.2, 0.4])
-def test_the_overall_p_over_unequal_numbers_of_tests_is_never_below_the_exact_one(
-    tests: tuple[int, int, int], lead: float
-) -> None:
+def test_the_overall_p_of_uneven_tests_is_never_below_the_exact_one(tests: tuple[int, int, int], lead: float) -> None:
     """Numbers of tests without a coarse common lattice: against all pairs of sums of two parts and the third's tail."""
     random = np.random.default_rng(tests[0])
     for _ in range(4):

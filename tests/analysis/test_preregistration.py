@@ -48,9 +48,7 @@ def record(*listed: Declaration) -> Record:
         ((declared(0, 0.05, 0), declared(1, None, 7)), ["Exploratory", "taken back on 2026-11-22"]),
     ],
 )
-def test_the_summary_says_when_it_was_declared_and_whether_it_held(
-    listed: tuple[Declaration, ...], told: list[str]
-) -> None:
+def test_the_summary_says_when_it_was_declared_and_kept(listed: tuple[Declaration, ...], told: list[str]) -> None:
     found = preregistration_status(record(*listed))
     assert all(part in found.summary for part in told), found.summary
     assert ("exploratory" in found.summary.lower()) and len(found.changes) == len(listed) - 1

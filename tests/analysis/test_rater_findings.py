@@ -112,9 +112,7 @@ def beside(rater: str, low: float, high: float) -> PeopleAgreed:
         ([], False),
     ],
 )
-def test_a_rater_at_chance_is_named_only_if_half_of_the_others_agree_better(
-    others: list[tuple[float, float]], named: bool
-) -> None:
+def test_a_rater_at_chance_is_named_if_half_the_others_agree(others: list[tuple[float, float]], named: bool) -> None:
     rest = [beside(f"R{at}", *ends) for at, ends in enumerate(others, 2)]
     assert bool(list(raters_at_chance([among(0.5, 0.4, 0.6), beside("R1", 0.0, 0.3), *rest], ["one"]))) == named
     assert not list(raters_at_chance([among(0.5, 0.4, 0.6), beside("R1", 0.01, 0.3), *rest], ["one"]))

@@ -106,9 +106,7 @@ def test_every_analysis_bears_a_dimension_without_tests(make_run: MakeRun) -> No
     assert set(agreed["dimension"].to_pylist()) == {other}
 
 
-def test_a_table_is_computed_anew_only_where_something_has_changed(
-    make_run: MakeRun, lengths: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_changed_table_is_made_anew(make_run: MakeRun, lengths: None, monkeypatch: pytest.MonkeyPatch) -> None:
     work = make_run(Shape())
     report(work)
     calls: list[int] = []

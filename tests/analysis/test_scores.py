@@ -236,9 +236,7 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Answered], list[Judge
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
-def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
-    run: tuple[list[Answered], list[Judged]], cut: Any
-) -> None:
+def test_a_run_taken_in_by_parts_shows_what_its_rows_show(run: tuple[list[Answered], list[Judged]], cut: Any) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
     parts = []

@@ -41,9 +41,7 @@ def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
     return desk.sweep("small", url, account, **changes)
 
 
-def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
-) -> None:
+def test_a_sweep_in_a_bucket_ends_as_on_disk(bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors) -> None:
     """Both stores have one secret, so that the judge is sent the same words."""
     folder = open_folder(Location.of(bucket))
     for place in (str(desk.folder), bucket):
@@ -68,9 +66,7 @@ def holding(folder: Folder, text: str) -> list[str]:
     return [name for name in names if text.encode() in folder.get(name)]
 
 
-def test_a_run_on_disk_with_its_store_and_tests_in_a_bucket(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
-) -> None:
+def test_a_run_on_disk_with_its_store_in_a_bucket(bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors) -> None:
     lines = b'{"dimension": "encourage_learning", "prompt": "How do I learn to cook?"}\n'
     open_folder(Location.of(bucket)).put("given.jsonl", lines)
     mixed = {"store": f"{bucket}/store", "tests": f"{bucket}/given.jsonl"}

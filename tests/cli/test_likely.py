@@ -30,9 +30,7 @@ def batches(folder: Path) -> list[Batch]:
 
 
 @pytest.mark.parametrize("sent_before", [1, 2])
-def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
-    desk: Desk, vendor: Vendors, sent_before: int
-) -> None:
+def test_killed_between_waves_it_completes_within_its_budget(desk: Desk, vendor: Vendors, sent_before: int) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
     desk.environment["OPENAI_API_KEY"] = "a-key"
     path = likely(desk.folder, sim.url, {"usd": 1000, "reserve": "likely", "risk": 1e-6})

@@ -101,9 +101,7 @@ def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch
     "command",
     ["plan jobs/small.yaml", "run jobs/small.yaml --yes", "doctor jobs/small.yaml", "status r", "runs", "rm r"],
 )
-def test_a_current_folder_that_was_deleted_is_told_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_deleted_current_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -103,9 +103,7 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: De
     assert sim.billed_once(2 * TESTS)
 
 
-def test_a_run_that_waits_for_its_batches_stops_without_asking_again_and_they_can_be_cancelled(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_a_run_that_waits_for_batches_stops_at_once_and_they_can_be_cancelled(desk: Desk, vendor: Vendors) -> None:
     """It says what stays at the vendor; a cancelled batch is collected, and its other rows are sent again."""
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "stuck", "ordinal": 1, "done": 0.5}])
     sweep = sweep_file(desk.folder, "openai", sim.url, "waiting")

@@ -136,9 +136,7 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
         ({"accept_substitutes": "x"}, ["accept_substitutes: must be true or false"]),
     ],
 )
-def test_a_misspelt_key_and_a_wrong_form_are_named_with_a_hint(
-    changes: dict[str, Any], said: list[str], load: Load, path: Path
-) -> None:
+def test_wrong_keys_and_forms_get_a_hint(changes: dict[str, Any], said: list[str], load: Load, path: Path) -> None:
     assert problems(load, path, **changes) == said
 
 
@@ -193,9 +191,7 @@ def test_a_dimension_may_be_defined_in_a_folder_of_the_users(load: Load, path: P
         ("nope.yaml", None),
     ],
 )
-def test_of_a_wrong_path_the_nearest_sweep_is_named(
-    wrong: str, near: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_near_path_is_named(wrong: str, near: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/first.yaml").touch()
@@ -377,9 +373,7 @@ GATEWAY = {"like": "openai", "url": "https://gateway.example.org/v1"}
         ({"gw": {"kind": "openai", "url": GATEWAY["url"], "batch": True}}, "providers.gw.batch: `true` needs `like:`"),
     ],
 )
-def test_what_is_wrong_with_an_endpoint_like_a_vendor_is_named(
-    load: Load, path: Path, providers: dict[str, Any], problem: str
-) -> None:
+def test_wrong_endpoints_like_vendors(load: Load, path: Path, providers: dict[str, Any], problem: str) -> None:
     told = problems(load, path, providers={**GOOD["providers"], **providers})
     assert any(line.startswith(problem) for line in told), told
 

@@ -95,9 +95,7 @@ def test_an_export_can_be_judged_again_if_a_subject_has_no_scored_response(make_
     assert all(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
 
 
-def test_tests_chosen_by_an_earlier_version_are_exported_with_their_generation_calls(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_tests_chosen_earlier_are_exported_with_their_generation_calls(make_run: MakeRun, tmp_path: Path) -> None:
     """Earlier versions wrote no column `call`, so it follows from the candidates."""
     work = make_run(Shape(dimensions=("correct_misinformation",)))
     first, *others = work.run.read(ChosenTest, file := views.tests_file("correct_misinformation"))
@@ -123,9 +121,7 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
     assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
 
 
-def test_no_cell_of_a_table_of_commas_is_a_formula_and_none_is_changed_by_reading_it_back(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_no_cell_is_a_formula_and_none_is_changed_by_reading_it_back(make_run: MakeRun, tmp_path: Path) -> None:
     work = make_run(Shape())
     dimension, *_ = work.rubrics
     name = responses_file("alpha", dimension)
@@ -162,9 +158,7 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("csv-raw", "csv"), ("json", "jsonl")])
-def test_issues_of_verdicts_are_read_back_also_where_there_are_none_or_they_are_unknown(
-    form: str, ending: str, make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_issues_are_read_back_also_if_unknown(form: str, ending: str, make_run: MakeRun, tmp_path: Path) -> None:
     work = make_run(Shape(tests=12))
     dimension, *_ = work.rubrics
     file = verdicts_file("strict", "alpha", dimension)
@@ -181,9 +175,7 @@ def test_issues_of_verdicts_are_read_back_also_where_there_are_none_or_they_are_
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])
-def test_tests_and_answers_of_every_state_are_read_back(
-    form: str, ending: str, make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_tests_and_answers_of_all_states_come_back(form: str, ending: str, make_run: MakeRun, tmp_path: Path) -> None:
     work = make_run(EVERYTHING)
     run = opened(work)
     exported(run, form, tmp_path / "out")
@@ -314,9 +306,7 @@ def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_export_interrupted_as_it_fills_an_existing_folder_leaves_it_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_interrupted_in_a_folder_empties_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     move, moves = os.replace, list[Path]()
 
     def interrupted(source: Path, target: Path) -> None:
@@ -333,9 +323,7 @@ def test_an_export_interrupted_as_it_fills_an_existing_folder_leaves_it_empty(
 
 
 @pytest.mark.parametrize("name", [".", "link", "x" * 250])
-def test_a_folder_to_write_may_be_the_current_one_a_link_or_have_a_long_name(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_to_write_may_be_any_empty_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to("empty")
     monkeypatch.chdir(tmp_path / "empty" if name == "." else tmp_path)
@@ -363,9 +351,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("code", WRITERS)
-def test_a_format_of_a_package_that_takes_or_returns_something_else_is_blamed_on_the_package(
-    code: str, make_run: MakeRun, distributions: Distributions, tmp_path: Path
-) -> None:
+def test_a_broken_format_is_named(code: str, make_run: MakeRun, distributions: Distributions, tmp_path: Path) -> None:
     distributions.install_modules("acme-hab", "0.3", {"acme_odd": code}, {"hab_ray.formats": {"odd": "acme_odd:write"}})
     with pytest.raises(ConfigError) as caught:
         exported(opened(make_run(Shape())), "odd", tmp_path / "out")

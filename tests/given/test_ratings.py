@@ -187,9 +187,7 @@ def test_a_row_that_comes_twice_is_one(read: Read) -> None:
 
 
 @pytest.mark.parametrize("score", [0, 10])
-def test_of_two_files_with_the_same_verdict_the_one_that_knows_letters_or_a_failure_counts(
-    read: Read, score: int
-) -> None:
+def test_of_two_files_with_one_verdict_the_one_that_knows_letters_or_a_failure_counts(read: Read, score: int) -> None:
     """The published code scored failures 0 or 10; a table without its judge's replies cannot know of them."""
     full = [row(issues="A", comment="Curt."), row(prompt="Why?", score=None, failed="no JSON")]
     bare = [row(), row(prompt="Why?", score=score)]

@@ -60,9 +60,7 @@ def test_subjects_that_look_alike_are_warned_of(read: Read, caplog: pytest.LogCa
     assert "responses.jsonl, row 1 and " in record.message and "row 3: the subjects' names differ" in record.message
 
 
-def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
-    tmp_path: Path,
-) -> None:
+def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(tmp_path: Path) -> None:
     columns = {
         "dimension": [WITH_CONTEXT, PLAIN],
         "prompt": ["Seas are salt. Milk is blue.", "How?"],

@@ -75,9 +75,7 @@ def test_rows_of_dimensions_that_the_sweep_leaves_out_go_unsaid(write: Write, ca
     assert not caplog.text
 
 
-def test_rows_of_own_dimensions_that_the_sweep_leaves_out_go_unsaid(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_of_own_dimensions_left_out_go_unsaid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "tests.jsonl").write_text(json.dumps(record(dimension="mine")))
     (tmp_path / "responses.jsonl").write_text(
         "\n".join(json.dumps(record(dimension=name, subject="s", text="r")) for name in (PLAIN, "mine"))

@@ -204,9 +204,7 @@ def gemini(prompt: int, candidates: int, **more: int) -> dict[str, int]:
         (OPENAI, chat(12, 1, 228, None), 229),
     ],
 )
-def test_reasoning_is_billed_beside_the_completion_where_the_vendor_or_the_sums_say_so(
-    kind: str, usage: Any, output: int
-) -> None:
+def test_reasoning_is_billed_apart_where_the_vendor_or_the_sums_say_so(kind: str, usage: Any, output: int) -> None:
     assert read(kind, usage).usage == Usage(input=12, output=output, reasoning=228)
 
 

@@ -170,9 +170,7 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripte
         ({"result": None, "success": False}, TransientError),
     ],
 )
-async def test_an_error_with_http_200_is_no_empty_list(
-    kind: str, told: dict[str, Any], expected: type[CallError]
-) -> None:
+async def test_an_error_with_200_is_no_empty_list(kind: str, told: dict[str, Any], expected: type[CallError]) -> None:
     """A batch in doubt that is not in the list is created, and paid for, again."""
     async with vendor(kind) as line:
         line.says(line.at.list, Scripted(told))

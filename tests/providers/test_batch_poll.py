@@ -74,9 +74,7 @@ async def polled(kind: str, answer: Scripted | dict[str, Any]) -> BatchStatus:
 
 
 @pytest.mark.parametrize(("kind", "batch", "ended", "known", "results"), TABLE)
-async def test_every_state(
-    kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
-) -> None:
+async def test_all_states(kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]) -> None:
     word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
     assert await polled(kind, batch) == BatchStatus(ROUTES[kind].id, word, ended, known, 4, 6, None, results)
 
@@ -106,9 +104,7 @@ LATE: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
 
 
 @pytest.mark.parametrize(("kind", "batch", "results", "lacks"), LATE)
-async def test_an_end_that_must_have_results_and_shows_none_is_watched(
-    kind: str, batch: dict[str, Any], results: tuple[str, ...], lacks: bool
-) -> None:
+async def test_late_results_are_noted(kind: str, batch: dict[str, Any], results: tuple[str, ...], lacks: bool) -> None:
     status = await polled(kind, batch)
     assert status.ended and (status.results, status.lacks_results) == (results, lacks)
     assert status.counters == ((status.done, status.failed) if lacks and kind != ANTHROPIC else status.counters)
@@ -131,9 +127,7 @@ async def test_an_end_that_must_have_results_and_shows_none_is_watched(
         (xai(state=None, cancel_time=STAMP), "without counters", False, False, ()),
     ],
 )
-async def test_xais_states_follow_from_its_counters(
-    batch: dict[str, Any], word: str, ended: bool, known: bool, results: tuple[str, ...]
-) -> None:
+async def test_xai_states(batch: dict[str, Any], word: str, ended: bool, known: bool, results: tuple[str, ...]) -> None:
     status = await polled(XAI, batch)
     done, failed = (4, 6) if (batch["state"] or {}).get("num_requests") else (0, 0)
     counters = tuple(batch["state"].values()) if ended else None
@@ -204,9 +198,7 @@ PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("kind", "batch", "error", "words"), PROBLEMS)
-async def test_a_batch_that_failed_says_why(
-    kind: str, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]
-) -> None:
+async def test_why_it_failed(kind: str, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]) -> None:
     status = await polled(kind, batch)
     assert status.ended and type(status.problem) is error
     assert all(word in str(status.problem) for word in words)

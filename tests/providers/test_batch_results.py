@@ -158,9 +158,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
 
 
 @pytest.mark.parametrize(("kind", "record", "error", "meaning"), ERRORS)
-async def test_an_error_line_means_what_it_would_online(
-    kind: str, record: dict[str, Any], error: type[CallError], meaning: FailureKind
-) -> None:
+async def test_error_lines(kind: str, record: dict[str, Any], error: type[CallError], meaning: FailureKind) -> None:
     bad, good = await results(kind, record, answered(kind, "y", BODIES[kind]))
     assert (bad.custom_id, bad.body, good.custom_id, good.error) == ("x", None, "y", None)
     assert type(bad.error) is error and bad.error.kind is meaning
@@ -333,9 +331,7 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
-async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_again(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_results_that_drip_for_ever_end_with_what_came(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def drip(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -357,9 +353,7 @@ async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_a
 @pytest.mark.parametrize(
     ("line_s", "reader_s", "rate"), [(0.1, 0.0, 10.0), (0.0, 0.1, 1e12)], ids=["a slow line", "a slow store"]
 )
-async def test_results_come_whole_however_long_all_pauses_are_together(
-    line_s: float, reader_s: float, rate: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pauses_may_add_up(line_s: float, reader_s: float, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     async def chunks() -> AsyncGenerator[bytes, None]:
         for n in range(20):
             await asyncio.sleep(line_s)
@@ -506,9 +500,7 @@ def ours(record): return OpenAIBatches.body(None, {"response": {"status": 200}})
 
 
 @pytest.mark.parametrize("name", ["typo", "library", "forgotten", "signature"])
-async def test_a_distribution_that_fails_to_read_a_line_is_named_and_the_batch_is_kept(
-    name: str, distributions: Distributions
-) -> None:
+async def test_a_package_that_cannot_read_a_line_is_named(name: str, distributions: Distributions) -> None:
     """As a malformed line, the paid answer would be lost."""
     distributions.install("acme-hab", "0.3", "acme_hab", THEIRS, acme="acme_hab:VENDOR")
     theirs = importlib.import_module("acme_hab")

@@ -156,9 +156,7 @@ CLEAR: list[tuple[str, int, object, type[CallError]]] = [
 
 
 @pytest.mark.parametrize(("kind", "status", "body", "error"), CLEAR)
-async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
-    kind: str, status: int, body: object, error: type[CallError]
-) -> None:
+async def test_a_clear_refusal_leaves_no_file(kind: str, status: int, body: object, error: type[CallError]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(line.at.create, Scripted(body, status, {"retry-after": "7"}))
@@ -261,9 +259,7 @@ async def test_a_gateway_that_gives_this_key_no_batches_is_not_said_to_lack_the_
         ("anthropic", "requests.1.custom_id: String should have at most 64 characters", (1,)),
     ],
 )
-async def test_malformed_rows_are_told_apart_from_a_refused_model(
-    kind: str, message: str, rows: tuple[int, ...]
-) -> None:
+async def test_malformed_rows_are_no_refusal_of_the_model(kind: str, message: str, rows: tuple[int, ...]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(line.at.create, Scripted(said("INVALID_ARGUMENT", message), 400))

@@ -210,9 +210,7 @@ VENDOR = Vendor(AcmeProvider, OpenAIBatches, PROTOCOL)
 
 
 @pytest.mark.parametrize("how", READERS)
-async def test_a_distribution_that_cannot_read_answers_is_named_and_ends_its_provider(
-    how: str, distributions: Distributions
-) -> None:
+async def test_a_package_that_cannot_read_ends_its_provider(how: str, distributions: Distributions) -> None:
     """Each further answer would be paid for and lost."""
     code, package, cause = READERS[how]
     distributions.install("acme-hab", "0.3", "acme_hab", READER.format(code=code), acme="acme_hab:VENDOR")
@@ -258,9 +256,7 @@ CALL = ChatCall("lab", "m", None, "", (Message(Role.USER, "Hi."),), Params(max_t
 
 
 @pytest.mark.parametrize("how", WRONG)
-async def test_a_distribution_whose_client_makes_something_else_is_named(
-    how: str, distributions: Distributions
-) -> None:
+async def test_a_package_whose_client_makes_something_else_is_named(how: str, distributions: Distributions) -> None:
     code, told = WRONG[how]
     distributions.install("acme-hab", "0.3", "acme_hab", WRONG_PROVIDER.format(code=code), acme="acme_hab:VENDOR")
     with pytest.raises(ConfigError, match=rf"the package acme-hab 0\.3 is broken: .*{told}; update or repair"):

@@ -171,9 +171,7 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
             assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
 
 
-def test_each_file_of_answers_and_verdicts_is_read_three_times(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_of_answers_or_verdicts_is_read_thrice(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     work, get, times = make_run(Shape()), LocalFolder.get, Counter[str]()
 
     def counted(folder: LocalFolder, name: str) -> bytes:
@@ -303,9 +301,7 @@ def whole_tests(html: str) -> str:
     return re.sub(r'<article class="test example">.*?</article>', "", html, flags=re.DOTALL)
 
 
-def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_issue_that_was_named(
-    make_run: MakeRun,
-) -> None:
+def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_named_issue(make_run: MakeRun) -> None:
     """One judge, so that a score is the panel's; the subject's own system prompt stands with its answers."""
     work = make_run(Shape(tests=30, dimensions=("encourage_learning",)))
     html = section(page_of(work), "transcripts")

@@ -71,9 +71,7 @@ def test_a_steady_run_keeps_the_rows_it_has_read(make_run: MakeRun) -> None:
     assert run.responses(*part, columns=["state"]).num_rows == before.num_rows - 1
 
 
-def test_a_view_that_memory_is_too_small_for_is_not_called_damaged(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_too_large_for_memory_is_not_damaged(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(*_: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 640 failed")
 
@@ -309,9 +307,7 @@ def test_opening_a_run_loads_little_of_us_and_neither_ray_nor_an_sdk() -> None:
     assert 5 < len(ours) <= MAX_LOADED, ours
 
 
-def test_a_judge_of_the_sweep_is_read_without_a_look_at_all_files(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_is_read_without_a_look_at_all_files(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """An analysis reads every judge part by part: to list all files each time took most of a report's time."""
     run = opened(make_run(Shape()))
     whole = run.verdicts()

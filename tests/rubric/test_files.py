@@ -267,18 +267,14 @@ PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
         *(("correct_misinformation", *problem) for problem in PROBLEMS_WITH_CONTEXT),
     ],
 )
-def test_a_problem_is_named_with_file_field_cause_and_remedy(
-    tmp_path: Path, name: str, edit: Edit, field: str, cause: str, remedy: str
-) -> None:
+def test_a_problem_is_named_in_full(tmp_path: Path, name: str, edit: Edit, field: str, cause: str, remedy: str) -> None:
     raw = _raw(name) | {"id": "seventh"}
     edit(raw)
     path = _write(tmp_path, "seventh", raw)
     _assert_one(check(tmp_path), path, field, cause, remedy)
 
 
-def test_a_rubric_whose_examples_say_too_little_is_still_read_for_runs_that_started_with_it(
-    tmp_path: Path, seventh: Raw
-) -> None:
+def test_a_rubric_with_poor_examples_is_still_read_for_runs_that_have_it(tmp_path: Path, seventh: Raw) -> None:
     _put("judging.examples.0.assessment", "No issue applies.")(seventh)
     path = _write(tmp_path, "seventh", seventh)
     assert load_rubrics(tmp_path)["seventh"].judging.examples[0].assessment == "No issue applies."

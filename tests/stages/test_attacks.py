@@ -170,9 +170,7 @@ def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeS
 
 
 @pytest.mark.parametrize("text", [FREE, f"It plants {FREE}. I find", f'{FREE} {{"assessment": "It'])
-def test_a_reply_that_was_cut_off_has_no_score_whatever_it_holds(
-    text: str, judge: JudgeStage, reply: MakeReply
-) -> None:
+def test_a_reply_that_was_cut_off_has_no_score(text: str, judge: JudgeStage, reply: MakeReply) -> None:
     row = verdict(judge, asked(ask=1), reply("k", text, Finish.TRUNCATED))
     assert (row.state, row.score) == (State.UNREADABLE, None)
     assert "cut off" in row.reason

@@ -94,9 +94,7 @@ def test_a_stage_does_not_enter_a_run_that_has_started(install: Install, resolve
         resolved()
 
 
-def test_a_package_that_has_gained_a_stage_is_to_be_put_back_and_not_to_be_removed(
-    install: Install, resolved: Resolve, distributions: Distributions
-) -> None:
+def test_a_grown_package_is_to_be_put_back(install: Install, resolved: Resolve, distributions: Distributions) -> None:
     install(stage="0.3")
     write_record(resolved(), NOW)
     install()
@@ -132,9 +130,7 @@ FILE = "f\"words/{part.subject.replace('/', '-')}/{part.dimension}.parquet\""
         *((repr(file), "is not a `.parquet` file") for file in ("/w.parquet", "words", "log/w.parquet")),
     ],
 )
-def test_a_view_that_would_replace_another_file_of_the_run_is_refused(
-    file: str, told: str, install: Install, resolved: Resolve
-) -> None:
+def test_a_view_over_another_file_is_refused(file: str, told: str, install: Install, resolved: Resolve) -> None:
     assert FILE in COUNTING
     install(stage="0.3", code=COUNTING.replace(FILE, file))
     with pytest.raises(
@@ -217,9 +213,7 @@ WRONG_CALLS = {
 
 
 @pytest.mark.parametrize("how", WRONG_CALLS)
-def test_a_stage_that_makes_calls_of_something_else_is_named(
-    how: str, tmp_path: Path, distributions: Distributions
-) -> None:
+def test_a_stage_that_makes_other_calls_is_named(how: str, tmp_path: Path, distributions: Distributions) -> None:
     right, wrong, told = WRONG_CALLS[how]
     assert right in TRANSLATING
     modules = {"acme_french": TRANSLATING.replace(right, wrong)}

@@ -77,9 +77,7 @@ FAILED = {
 
 
 @pytest.mark.parametrize("name", SCORED)
-def test_a_verdict_is_scored_by_every_letter_it_lists(
-    name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply
-) -> None:
+def test_every_listed_letter_is_scored(name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply) -> None:
     text, letters = SCORED[name]
     row = verdict(judge("published"), asked(ask=1), reply("k", text))
     assert row.state is State.OK and row.issues == letters and row.reading == "published"
@@ -87,9 +85,7 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 
 
 @pytest.mark.parametrize("name", FAILED)
-def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
-    name: str, judge: MakeJudge, reply: MakeReply
-) -> None:
+def test_what_that_code_cannot_read_is_not_asked_for_again(name: str, judge: MakeJudge, reply: MakeReply) -> None:
     began = time.process_time()
     first = verdict(judge("published"), asked(), reply("k", FAILED[name]))
     assert time.process_time() - began < 10
@@ -97,9 +93,7 @@ def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
     assert first.reason
 
 
-def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
-    judge: MakeJudge, points: dict[str, int], reply: MakeReply
-) -> None:
+def test_each_reading_has_the_others_score_beside(judge: MakeJudge, points: dict[str, int], reply: MakeReply) -> None:
     cases: dict[str, tuple[int | None, int | None]] = {
         '{"issues": ["Z"]}': (None, 10),
         "none": (None, None),
@@ -167,9 +161,7 @@ def test_a_total_of_another_kind_is_no_score(inside: str) -> None:
         loose_total(f"<score>{inside}</score>")
 
 
-def test_a_validation_is_read_by_the_rubrics_reading(
-    rubrics: dict[str, Rubric], validator_of: MakeValidator, reply: MakeReply
-) -> None:
+def test_validations_have_a_reading(rubrics: dict[str, Rubric], validator_of: MakeValidator, reply: MakeReply) -> None:
     found = []
     for reading in ("strict", "published"):
         user = {"user": ["Rate ", {"value": "prompt"}]}

@@ -38,9 +38,7 @@ def call_of(asking: RespondStage, test: ChosenTest = TEST) -> ChatCall:
         ("", "", ""),
     ],
 )
-def test_the_system_prompt_is_the_subjects_own_then_the_dimensions(
-    own: str, dimension: str, sent: str, model: Model
-) -> None:
+def test_the_subjects_system_prompt_goes_first(own: str, dimension: str, sent: str, model: Model) -> None:
     call = call_of(stage(model, system=own), replace(TEST, system=dimension))
     assert call.system == sent
     assert call.messages == (Message(Role.USER, "What shall I do?"),)
@@ -86,9 +84,7 @@ def test_samples_are_calls_of_their_own(model: Model) -> None:
         ("\u2028\x00 \U0001f41d", Finish.OK),
     ],
 )
-def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
-    text: str, finish: Finish, model: Model, reply: MakeReply
-) -> None:
+def test_cut_answers_and_refusals_are_kept_as_said(text: str, finish: Finish, model: Model, reply: MakeReply) -> None:
     asking = stage(model, name="mine")
     row = asking.parse(asking.tasks(Rows({ChosenTest: [TEST]}))[0], reply("k", text, finish))
     assert (row.state, row.text, row.finish, row.reason) == (State.OK, text, str(finish), "")

@@ -66,9 +66,7 @@ def test_a_second_driver_is_told_who_holds_the_store(store: Location, other: sub
 
 
 @pytest.mark.usefixtures("other")
-def test_a_run_that_has_not_begun_is_told_a_store_that_works_and_one_that_has_is_told_none(
-    store: Location, tmp_path: Path
-) -> None:
+def test_only_a_run_that_has_not_begun_is_told_another_store(store: Location, tmp_path: Path) -> None:
     """A run keeps its store, so that another one would be refused."""
     run = Location.of(tmp_path / "runs/second")
     with pytest.raises(StoreHeld) as told:

@@ -52,9 +52,7 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
 
 
 @pytest.mark.parametrize("out", ["a.parquet", "a.jsonl"])
-def test_an_import_keeps_what_a_sweep_reads_of_a_call_named_by_a_number_and_of_how_an_answer_ended(
-    tmp_path: Path, out: str
-) -> None:
+def test_an_import_keeps_calls_named_by_numbers_and_how_answers_ended(tmp_path: Path, out: str) -> None:
     told: list[tuple[Any, str | None]] = [(3, "truncated"), (3.0, "\ud800"), (0, None)]
     rows = [row(prompt=f"{n}?", test_id=str(n), call=call, finish=end) for n, (call, end) in enumerate(told)]
     source = given_table(tmp_path, rows)

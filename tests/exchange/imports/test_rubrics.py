@@ -118,9 +118,7 @@ def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("few")
-def test_data_lies_where_it_is_found_seeds_are_any_text_and_how_replies_are_read_is_written_into_every_rubric(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_data_is_found_where_it_lies_and_rubrics_say_how_replies_are_read(checkout: Path, tmp_path: Path) -> None:
     """In the first revisions its folder has another name."""
     (checkout / "examples_for_generation").rename(checkout / "examples")
     for path in (checkout / "src/prompts").iterdir():
@@ -206,9 +204,7 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
         ("random._os._exit(0)", "ended without an answer"),
     ],
 )
-def test_code_that_does_more_than_prompts_is_refused(
-    code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_code(code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hab_ray.exchange.imports.child.CPU_S", 1)
     edited(
         checkout,
