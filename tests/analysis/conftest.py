@@ -1,7 +1,5 @@
 """Rows in one line each."""
 
-from __future__ import annotations
-
 from hab_ray.analysis.marks import Answered, Judged, ScoreSettings
 from hab_ray.rows import State
 

@@ -1,7 +1,5 @@
 """Two runs beside each other: pairs over shared tests, independent means without, never one for the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Agreement of judges against the reference libraries, closed forms and counts by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

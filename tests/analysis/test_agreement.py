@@ -1,7 +1,5 @@
 """Agreement of judges: Krippendorff's interval alpha, and when it may be chance."""
 
-from __future__ import annotations
-
 from itertools import product
 from random import Random
 

@@ -1,7 +1,5 @@
 """Judges of a run beside those of an earlier study, from the run's files to page, terminal and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction

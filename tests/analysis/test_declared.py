@@ -1,7 +1,5 @@
 """A declared analysis is computed as it was declared, first on the page and in the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import comb

@@ -1,7 +1,5 @@
 """Signs of trouble are raised when they are there, and only then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date

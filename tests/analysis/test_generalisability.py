@@ -1,7 +1,5 @@
 """Designs and their dollars, and alternatives to the order, against direct computations over a run's rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

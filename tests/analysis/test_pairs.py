@@ -1,7 +1,5 @@
 """Differences of pairs against scipy and brute force, Holm by hand, ranges of ranks, and what a design can show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

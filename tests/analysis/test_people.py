@@ -1,7 +1,5 @@
 """People beside judges, against the reference libraries, closed forms and what was planted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product

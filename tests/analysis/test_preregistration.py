@@ -1,7 +1,5 @@
 """What a reader is told of the analysis that was declared."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """People who cannot check the judges, and raters who did not read, are named; careful ones are not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product

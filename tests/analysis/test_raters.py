@@ -1,7 +1,5 @@
 """Raters beside the panel, by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Which reading made the scores of imported wording, and what the other would have made of the same replies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An analysis is added by its two files alone."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The status of each row, and the counts with their reasons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hab_ray.analysis.marks import RowIndex

@@ -1,7 +1,5 @@
 """Means and intervals against cells computed by hand and against scipy.stats."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Bad files of tests: JSON lines, and Parquet that is damaged, of other types, or a bomb."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that are small on disk and huge once they are read, or huge and of no use: refused before they are unpacked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

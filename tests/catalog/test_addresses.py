@@ -1,7 +1,5 @@
 """Addresses and headers of endpoints: no secret may stand in a sweep file, and what cannot work is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Endpoints that are like a vendor of the catalogue: what they keep of it, and what they never do."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The catalogue: models by name, by provider and by file; names as folders."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from pathlib import Path

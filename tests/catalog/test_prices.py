@@ -1,7 +1,5 @@
 """The shipped catalogue's prices against vendors' published ones, what a sweep may say of them, and exact costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal

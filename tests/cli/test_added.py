@@ -1,7 +1,5 @@
 """A stage, an export format and a command of another distribution: files alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a run does where a vendor takes no batch, or not with all its rows. Only the online half of `auto` needs Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What has to be known of the judges is said above the leaderboard, on the terminal as on the page."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace

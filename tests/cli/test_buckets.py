@@ -1,7 +1,5 @@
 """Runs and stores in a bucket: every command works there, with the same results as on a disk."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

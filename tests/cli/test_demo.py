@@ -1,7 +1,5 @@
 """`hab demo`: which weights it takes, what it shows at its end."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

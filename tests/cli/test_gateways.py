@@ -1,7 +1,5 @@
 """`hab` at gateways that are like a vendor: the sweep names no price, and every bill agrees with the vendor's meter."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hostile texts from vendors, models, names and files through every command: none crashes it, none gets out raw."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

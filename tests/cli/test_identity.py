@@ -1,7 +1,5 @@
 """A run keeps its identity, and the store what it has spent, wherever its folder goes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`hab run --log-format json`."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A sweep with a likely budget, through the command line: killed between its waves, within its budget, and told so."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `hab` says of itself."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A run keeps the user's own rubrics, themes and paraphrases, whose files may change after it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """docs/people.md, and comparing runs in docs/results.md, command by command: from sheets to how far judges agree."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

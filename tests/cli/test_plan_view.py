@@ -1,7 +1,5 @@
 """The plan as `hab plan` shows it."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

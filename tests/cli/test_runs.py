@@ -1,7 +1,5 @@
 """`hab runs` lists what there is; `hab rm` removes a run and nothing else, and what was paid for is not paid again."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Answers that each judge reads once more: when they are asked for, what they cost, and what they show."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """`hab init` and `hab sweeps`: from nothing to a sweep that can be planned."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pty

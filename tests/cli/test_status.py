@@ -1,7 +1,5 @@
 """What `hab status` shows of a run, and what that takes."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Stopping a run with Ctrl-C or SIGTERM: what is still sent, what is kept, what it says. By batch, so without Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

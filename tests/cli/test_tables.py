@@ -1,7 +1,5 @@
 """Tables for papers and programs, read back by other readers: csv, json, a Markdown parser, LaTeX's own rules."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

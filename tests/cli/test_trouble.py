@@ -1,7 +1,5 @@
 """Broken files, full disks and bugs: one message with the remedy, a status that says what to do, no traceback."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource

@@ -1,7 +1,5 @@
 """What `hab run` prints while it runs where there is no terminal."""
 
-from __future__ import annotations
-
 import io
 import sys
 from dataclasses import replace

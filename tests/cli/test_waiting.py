@@ -1,7 +1,5 @@
 """What is said of a run whose next calls wait for money."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The section that declares an analysis: what it takes, its digest, what a change of it is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

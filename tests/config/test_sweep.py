@@ -1,7 +1,5 @@
 """The sweep file: what it may say, and one clear message for each thing that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Exports hold the run's rows, all of them and as they are, with a card that says what they are."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """What comes from elsewhere without a known licence is in no export, and everything else is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

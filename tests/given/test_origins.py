@@ -1,7 +1,5 @@
 """Where given data comes from, as far as it is stated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ratings given in files: what a row may say, and what is wrong with a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers given in a file: their tests, their states, and what is wrong with a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

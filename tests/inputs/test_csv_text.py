@@ -1,7 +1,5 @@
 """Tables of comma-separated values: which separators are read, and what is refused with which remedy."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.inputs.csv_text import csv_names, csv_numbers, csv_rows

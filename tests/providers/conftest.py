@@ -1,7 +1,5 @@
 """Providers connected to a simulator, or to a server that answers as a test says and keeps what it was sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field

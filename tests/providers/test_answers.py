@@ -1,7 +1,5 @@
 """Successful bodies: every documented way to end, who answered, whose usage means what, and what no number may say."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

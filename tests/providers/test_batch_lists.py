@@ -1,7 +1,5 @@
 """Finding batches again in a vendor's list, and whose list it is."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a vendor says of a batch; ending it and cleaning up after it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Errors and bodies are as they would be online.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import importlib

@@ -1,7 +1,5 @@
 """Round trips through the simulator, which plays the vendor and not our friend."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any

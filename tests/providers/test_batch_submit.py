@@ -1,7 +1,5 @@
 """Making a batch: what is sent, that the create request is sent once, and what each answer to it means."""
 
-from __future__ import annotations
-
 import json
 import socket
 from contextlib import suppress

@@ -4,8 +4,6 @@ That one is OpenAI's with differences: a field that every request must have, rea
 tokens, a count of its own, results of a batch under another name, and another word for a batch that has not ended.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

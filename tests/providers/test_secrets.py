@@ -1,7 +1,5 @@
 """Secrets: where they are read and sent; none reaches an error, an answer, a log or a URL, even echoed by a vendor."""
 
-from __future__ import annotations
-
 import logging
 import traceback
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Connections that fail, each told apart, each request sent once."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The table of vendors, and vendors that other distributions add to it; their calls are in test_plugin_batches.py."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What goes over the wire: the built body and nothing else, which is also what a batch line carries; lists of texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The report of real run folders: complete, self-contained, and deaf to what models write into it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Figures show the run's own tables, in files that are the same whenever they are drawn."""
 
-from __future__ import annotations
-
 import csv
 import io
 import warnings

@@ -1,7 +1,5 @@
 """Hidden characters are shown, ordinary text in any script is left alone."""
 
-from __future__ import annotations
-
 import pytest
 from markupsafe import Markup
 

@@ -1,7 +1,5 @@
 """A run read through the public face: whole, in part, unfinished, damaged, and from an older version."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rubric files: the built-in ones are right, and whatever is wrong in one is found and named."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import re

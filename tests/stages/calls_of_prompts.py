@@ -1,7 +1,5 @@
 """Calls of the three stages that use prompts, on a small rubric, to compare one version of the prompts with another."""
 
-from __future__ import annotations
-
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import Model, ModelEntry
 from hab_ray.config.sections import Generate, Judge, Validate

@@ -1,7 +1,5 @@
 """A dimension and a stage are each added by a file: plan, graph and settling follow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ In each the judge means issue A, or B where it says so, while a faultless verdic
 by the answer it reads, recalled from an example, or drafted. What is unreadable is asked for once more.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.calls import Finish

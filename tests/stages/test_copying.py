@@ -1,7 +1,5 @@
 """An assessment that repeats the request's own words judges nothing: whatever the wording, it is unreadable."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Generation: the same seed asks the same, and what comes back becomes candidates one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

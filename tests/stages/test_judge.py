@@ -1,7 +1,5 @@
 """A verdict's score, what never becomes one, the second ask, and a response that tries to be more than material."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import combinations

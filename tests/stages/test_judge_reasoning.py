@@ -1,7 +1,5 @@
 """What a judge is told to write before it names letters, and which notes it is told: two words in prompts.yaml."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

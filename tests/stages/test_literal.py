@@ -1,7 +1,5 @@
 """Imported wording is sent as it is: no fence, no schema of ours, nothing added when a verdict is asked for again."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.calls import ChatCall

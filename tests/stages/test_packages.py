@@ -1,7 +1,5 @@
 """A run records the packages that its stages and vendors come from, and notices when they are others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path

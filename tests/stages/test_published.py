@@ -1,7 +1,5 @@
 """Replies to imported wording: numbered queries, totals in tags; under `reading: published` as that code reads them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

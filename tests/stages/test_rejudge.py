@@ -1,7 +1,5 @@
 """Which responses a judge reads again, and how often, by when it read them first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

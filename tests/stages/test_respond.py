@@ -1,7 +1,5 @@
 """What a subject is asked, with which settings, and what counts as its answer."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

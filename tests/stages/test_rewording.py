@@ -1,7 +1,5 @@
 """Variants of subjects and judges: what they are called and asked, and that nothing else changes by them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Prompts of a shared folder: whatever their templates try, nothing runs, nothing is read, nothing takes long."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Choosing picks what scikit-learn picks, and says so where there is little to pick from; blocks pick as diversely."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Validation: the sum is ours, the best are kept, ties fall by the seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 A run that started with earlier prompts and fences keeps its calls, so that nothing is paid for again.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

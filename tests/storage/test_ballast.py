@@ -1,7 +1,5 @@
 """Space and inodes are held back on the disk and given back."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One driver per store: who holds it is named, a crash is noticed, a lost lease ends spending."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

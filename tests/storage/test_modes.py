@@ -1,7 +1,5 @@
 """docs/files.md lists what hab writes; everything is there, its user's alone, and closed to everybody else."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

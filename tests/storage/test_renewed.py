@@ -1,7 +1,5 @@
 """A lease that is renewed: what its holder may spend, when it has lost, and what others see of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What was paid for is found again: by key, whole, whoever crashed or tidied up in between."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace

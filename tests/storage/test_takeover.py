@@ -1,7 +1,5 @@
 """Taking over from a holder that may be dead: only after it gave no sign of life for long enough."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime

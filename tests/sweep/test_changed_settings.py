@@ -1,7 +1,5 @@
 """Settings that change between two starts of a run: which views are derived again, and which calls that opens."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable

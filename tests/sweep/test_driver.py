@@ -1,7 +1,5 @@
 """Every decision of the driver, among fakes: no network, process or sleep."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The end of a run: what is waited for, for how long, and what is written off."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

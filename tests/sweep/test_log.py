@@ -1,7 +1,5 @@
 """The log of a run says each thing once, whenever it is asked."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`hab_ray.run` and `hab_ray.plan` as a script or a notebook calls them."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """Ratings in files become views of verdicts beside those of the judges."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Published answers become a file that `responses:` reads."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Published rows become a file of tests that a sweep reads, whatever their format."""
 
-from __future__ import annotations
-
 import contextvars
 import json
 import resource

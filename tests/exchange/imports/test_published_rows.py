@@ -1,7 +1,5 @@
 """Rows as the published code writes them, and a hub that serves them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

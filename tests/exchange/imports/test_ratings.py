@@ -1,7 +1,5 @@
 """Scores that others gave become files that `raters:` reads, in whatever form a table has them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

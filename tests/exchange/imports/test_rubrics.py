@@ -1,7 +1,5 @@
 """What is imported from a checkout is, byte for byte, what executing it gives; nothing else is executed or written."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Views in a claimed folder: what this process published is what it reads, whatever is read or listed meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from hashlib import md5, sha256
 from pathlib import Path
