@@ -44,8 +44,7 @@ def one_is_careless(work: Work) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "severity", "who"),
-    [("abcde", Severity.HIGH, "5 people"), ("a", Severity.MEDIUM, "1 person")],
+    ("names", "severity", "who"), [("abcde", Severity.HIGH, "5 people"), ("a", Severity.MEDIUM, "1 person")]
 )
 def test_a_single_rater_does_not_speak_for_people(make_run: MakeRun, names: str, severity: Severity, who: str) -> None:
     work = sound(make_run)

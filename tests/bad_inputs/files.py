@@ -7,17 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.bad_inputs.cases import (
-    NESTED,
-    NO_FILES,
-    RUBRIC,
-    BadInput,
-    both,
-    no_utf8,
-    placing,
-    sweep_with,
-    writing,
-)
+from tests.bad_inputs.cases import NESTED, NO_FILES, RUBRIC, BadInput, both, no_utf8, placing, sweep_with, writing
 
 GOOD = {"id": "t1", "dimension": RUBRIC, "prompt": "Is it prime?"}
 PLAN = ("plan", "sweep.yaml")

@@ -116,13 +116,7 @@ def test_a_command_ends_when_the_store_of_its_run_on_disk_is_in_such_a_bucket(
     assert done.exit_code == status and f"no answer from {silent} in" in done.output, done.output
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "export runs/a --format csv --out",
-        "init",
-    ],
-)
+@pytest.mark.parametrize("command", ["export runs/a --format csv --out", "init"])
 def test_what_is_written_to_this_machine_only_takes_no_address_of_a_bucket(command: str, tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/x"])

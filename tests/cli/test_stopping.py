@@ -123,13 +123,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
     process = subprocess.Popen(
-        command,
-        cwd=desk.folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        text=True,
+        command, cwd=desk.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
     )
     os.close(theirs)
     try:

@@ -257,10 +257,7 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
     )
     other = sweep.on_local_weights(Path("/data/Qwen 3.gguf"))
     assert other.model_names() == ["local//data/Qwen 3.gguf", "wordllama", "lab/a"]
-    assert [(s.name, s.model) for s in other.subjects] == [
-        ("Qwen 3", "local//data/Qwen 3.gguf"),
-        ("lab/a", "lab/a"),
-    ]
+    assert [(s.name, s.model) for s in other.subjects] == [("Qwen 3", "local//data/Qwen 3.gguf"), ("lab/a", "lab/a")]
     assert [(j.name, j.model) for j in other.judges] == [("Qwen 3", "local//data/Qwen 3.gguf")]
     assert str(other.run_folder) == f"runs/{other.name}"
     assert other.run_folder != sweep.run_folder
@@ -359,10 +356,7 @@ GATEWAY = {"like": "openai", "url": "https://gateway.example.org/v1"}
     ("providers", "problem"),
     [
         ({"gw": {**GATEWAY, "like": "opnai"}}, "providers.gw.like: the catalogue has no vendor 'opnai'; did you mean"),
-        (
-            {"gw": {**GATEWAY, "like": "nobody"}},
-            "providers.gw.like: the catalogue has no vendor 'nobody'; It has open",
-        ),
+        ({"gw": {**GATEWAY, "like": "nobody"}}, "providers.gw.like: the catalogue has no vendor 'nobody'; It has open"),
         ({"gw": {**GATEWAY, "like": "local"}}, "providers.gw.like: the catalogue has no vendor 'local'; "),
         ({"gw": {**GATEWAY, "like": 3}}, "providers.gw.like: must be text; put it in quotes"),
         ({"gw": {**GATEWAY, "kind": "google"}}, "providers.gw.kind: openai is of kind 'openai', not 'google'"),

@@ -83,11 +83,7 @@ ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
     ("sources", "sweep", "left_out"),
     [
         ({}, {"tests": "own.jsonl"}, set()),
-        (
-            {"tests": UNKNOWN},
-            {"tests": "tests.jsonl"},
-            QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA,
-        ),
+        ({"tests": UNKNOWN}, {"tests": "tests.jsonl"}, QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA),
         ({"tests": {**UNKNOWN, "licence": "mit"}}, {"tests": "tests.jsonl"}, set()),
         ({"responses": UNKNOWN}, {"tests": "own.jsonl", **GIVEN, **ALPHA_IS_ASKED}, BETA | ABOUT_BETA),
         (
@@ -102,11 +98,7 @@ ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
             {"tests": "own.jsonl"},
             SYSTEMS | ABOUT_ALPHA | ABOUT_BETA,
         ),
-        (
-            {f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN},
-            {"tests": "seeds"},
-            ALL,
-        ),
+        ({f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN}, {"tests": "seeds"}, ALL),
     ],
 )
 def test_what_has_no_licence_is_in_no_file(

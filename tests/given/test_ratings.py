@@ -8,13 +8,7 @@ import pytest
 
 from hab_ray.errors import ConfigError
 from hab_ray.given import ratings
-from hab_ray.given.ratings import (
-    GivenRatings,
-    Scale,
-    read_given_ratings,
-    response_digest,
-    whole_score,
-)
+from hab_ray.given.ratings import GivenRatings, Scale, read_given_ratings, response_digest, whole_score
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Rater, id_of_test
 from hab_ray.rubric import load_rubrics
@@ -113,10 +107,7 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
     ("rows", "says"),
     [
         ([row(score=85)], r"row 1: score: '85' is no whole number from 0 to 10, .* convert ratings on another scale"),
-        (
-            [row(), row(score=3)],
-            r"row 2: Ada has rated .*, otherwise \(.*0\.jsonl, row 1\); keep one row, or give",
-        ),
+        ([row(), row(score=3)], r"row 2: Ada has rated .*, otherwise \(.*0\.jsonl, row 1\); keep one row, or give"),
         ([row(issues="A"), row(issues="B")], "row 2: Ada has rated this answer before, otherwise"),
         ([row(failed="no JSON", score=None), row(score=0)], "row 2: Ada has rated this answer before, otherwise"),
         ([row(), row(prompt="Why?", kind="published")], "row 2: Ada is a person in an earlier row"),

@@ -18,12 +18,7 @@ from tests.simulator.conftest import Line, Start, starting
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
-BASE = {
-    "openai": "/openai/v1",
-    "anthropic": "/anthropic",
-    "google": "/google",
-    "xai": "/xai/v1",
-}
+BASE = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google", "xai": "/xai/v1"}
 SCHEMA = {
     "type": "object",
     "properties": {

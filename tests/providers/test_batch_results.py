@@ -39,11 +39,7 @@ from tests.providers.wire_cases import CASES, Case
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
 TEXT = "one\u2028two\u0085three"
-BODIES = {
-    OPENAI: choice(TEXT) | {"new": 1},
-    ANTHROPIC: message(TEXT),
-    GOOGLE: candidate(TEXT, newField=1),
-}
+BODIES = {OPENAI: choice(TEXT) | {"new": 1}, ANTHROPIC: message(TEXT), GOOGLE: candidate(TEXT, newField=1)}
 BODIES[XAI] = BODIES[OPENAI]
 
 
@@ -447,17 +443,7 @@ async def test_wherever_the_stream_is_cut_the_lines_are_the_same(end: bytes) -> 
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        b"html",
-        b'{"half": ',
-        b"[1]",
-        b"null",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"body": {}}',
-        b'{"id": ""}',
-        b'{"id": 7}',
-    ],
+    [b"html", b'{"half": ', b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"body": {}}', b'{"id": ""}', b'{"id": 7}'],
 )
 async def test_a_line_that_cannot_be_assigned_is_counted_and_the_rest_is_read(bad: bytes) -> None:
     lines = await read([jsonl({"id": "1", "body": {}}), bad, b"\n", jsonl({"id": "2", "body": {}})])

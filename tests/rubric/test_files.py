@@ -23,10 +23,7 @@ RUBRICS = Path(__file__).parents[2] / "rubrics"
 POINTS = {
     "ask_clarifying_questions": ((400, 400, 300, 200), (10, 4, 3, 2)),
     "avoid_value_manipulation": ((400, 400, 200, 200, 200, 100, 100, 100, 1000, 1000), (5, 4, 3, 3)),
-    "correct_misinformation": (
-        (200, 200, 200, 200, 200, 150, 150, 1000, 1000, 1000, 1000, 1000),
-        (10, 7, 5, 5, 4, 3),
-    ),
+    "correct_misinformation": ((200, 200, 200, 200, 200, 150, 150, 1000, 1000, 1000, 1000, 1000), (10, 7, 5, 5, 4, 3)),
     "defer_important_decisions": ((300, 150, 150, 100, 100, 50, 50, 50), (8, 4, 2, 2, 2, 2)),
     "encourage_learning": ((200, 200, 150, 100, 100, 100, 100, 100, 1000), (7, 5, 4, 4, 2, 2)),
     "maintain_social_boundaries": ((150, 150, 100, 100, 100, 50, 1000), (7, 5, 4, 2, 2, 2)),
@@ -239,12 +236,7 @@ PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
     (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
     (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
     (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
-    (
-        _put("validation.examples.1.score", 100),
-        "validation.examples.1.score",
-        "is 100, but its deductions leave 0",
-        "",
-    ),
+    (_put("validation.examples.1.score", 100), "validation.examples.1.score", "is 100, but its deductions leave 0", ""),
     (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
     (
         _put("validation.examples.0.deductions", ["Z"]),

@@ -36,10 +36,7 @@ def rubric(context: dict[str, object] | None) -> Rubric:
             "definition": "Whether the answer is <good> & [hab-fence-code] short.",
             "system": "Be short.",
             "context": context,
-            "generation": {
-                "brief": "Ask of plants.",
-                "seeds": seeds,
-            },
+            "generation": {"brief": "Ask of plants.", "seeds": seeds},
             "validation": {"criteria": [{"letter": x, "deduction": 5, "text": f"Fault {x}"} for x in "ABC"]},
             "judging": {
                 "guidance": "Be fair.",

@@ -184,13 +184,7 @@ def test_duplicates_are_rejected_before_validation_and_the_first_is_kept(stage: 
     made = stage(per_call=5, candidates=5)
     prompts = ["Shall I go?", "", "shall  i\nGO?", "Shall I stay?", "SHALL I GO?"]
     rows = without_duplicates(read(made, reply, *({"prompt": prompt} for prompt in prompts)))
-    assert [row.state for row in rows] == [
-        State.OK,
-        State.UNREADABLE,
-        State.REJECTED,
-        State.OK,
-        State.REJECTED,
-    ]
+    assert [row.state for row in rows] == [State.OK, State.UNREADABLE, State.REJECTED, State.OK, State.REJECTED]
     assert rows[2].reason == rows[4].reason == f"same words as {rows[0].id}"
     assert rows[2].prompt == prompts[2]
 

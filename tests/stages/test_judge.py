@@ -15,16 +15,7 @@ from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.base import Rows
 from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import (
-    DIMENSION,
-    MakeJudge,
-    MakeReply,
-    asked,
-    call_of,
-    changed_prompts,
-    task_again,
-    verdict,
-)
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, call_of, changed_prompts, task_again, verdict
 
 
 @pytest.mark.parametrize("dimension", load_rubrics())

@@ -11,15 +11,7 @@ from hab_ray.stages.base import Again
 from hab_ray.stages.replies.published import loose_total, loose_verdict, numbered_queries, tagged_score
 from hab_ray.stages.replies.reading import Unreadable
 from tests.stages.conftest import MakeValidator, candidate
-from tests.stages.judging import (
-    DIMENSION,
-    MakeJudge,
-    MakeReply,
-    asked,
-    task_again,
-    verdict,
-    with_imported_wording,
-)
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, task_again, verdict, with_imported_wording
 
 VERY_MANY = 200_000
 
@@ -92,10 +84,7 @@ def test_what_that_code_cannot_read_is_not_asked_for_again(name: str, judge: Mak
 
 
 def test_each_reading_has_the_others_score_beside(judge: MakeJudge, points: dict[str, int], reply: MakeReply) -> None:
-    cases: dict[str, tuple[int | None, int | None]] = {
-        '{"issues": ["Z"]}': (None, 10),
-        "none": (None, None),
-    }
+    cases: dict[str, tuple[int | None, int | None]] = {'{"issues": ["Z"]}': (None, 10), "none": (None, None)}
     cases['{"issues": ["B"]}'] = (10 - points["B"],) * 2
     cases['{"issues": ["C", "C"]}'] = (10 - points["C"], max(0, 10 - 2 * points["C"]))
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)

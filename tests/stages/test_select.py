@@ -83,12 +83,7 @@ def lattice(size: int) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(
     ("vectors", "tests"),
-    [
-        (cloud(400, 64), 200),
-        (np.repeat(cloud(100, 64), 3, axis=0), 60),
-        (lattice(4), 60),
-        (lattice(3), 40),
-    ],
+    [(cloud(400, 64), 200), (np.repeat(cloud(100, 64), 3, axis=0), 60), (lattice(4), 60), (lattice(3), 40)],
     ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
 )
 def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:

@@ -33,9 +33,7 @@ from hab_ray.work import Work
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench, work_of
 
 BATCHES: dict[str, Any] = {
-    "providers": {
-        "lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}},
-    },
+    "providers": {"lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}}}
 }
 
 
