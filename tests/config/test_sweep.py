@@ -161,9 +161,7 @@ def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key:
 
 def test_a_misspelt_dimension_is_named_with_the_nearest(load: Load, path: Path) -> None:
     (line,) = problems(load, path, dimensions=["encourage_lerning"])
-    assert line.startswith(
-        "dimensions: there is no rubric encourage_lerning.yaml in the built-in rubrics; did you mean"
-    )
+    assert line.startswith("dimensions: there is no rubric encourage_lerning.yaml in the built-in rubrics; did you")
     assert "did you mean 'encourage_learning'? There are ask" in line
 
 
@@ -173,9 +171,7 @@ def test_a_dimension_may_be_defined_in_a_folder_of_the_users(load: Load, path: P
     (rubrics / "mental_security.yaml").touch()
     assert load(dimensions=["mental_security", "encourage_learning"], rubrics=str(rubrics))
     (line,) = problems(load, path, dimensions=["mental_securities"], rubrics=str(rubrics))
-    assert (
-        f"no rubric mental_securities.yaml in {rubrics} or the built-in" in line and "mean 'mental_security'?" in line
-    )
+    assert f"no rubric mental_securities.yaml in {rubrics}" in line and "mean 'mental_security'?" in line
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,7 @@ def page(kind: str, numbers: list[int], more: bool) -> Scripted:
     if kind == "google":
         return Scripted({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
     if kind == "xai":
-        return Scripted(
-            {"batches": batches, "pagination_token": f"t/{numbers[-1] if numbers else ''}+" if more else None}
-        )
+        return Scripted({"batches": batches, "pagination_token": f"t/{(*numbers[-1:],)}+" if more else None})
     return Scripted({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
