@@ -238,11 +238,7 @@ def test_a_subject_without_scores_makes_no_difference_harder_to_detect(make_run:
     rows = differences(summary)
     assert sum(row.differs for row in rows if row.dimension == dimensions[1]) == 3
     designs = designs_of(rows, summary.settings)
-    assert {name: design.subjects for name, design in designs.items()} == {
-        OVERALL: 3,
-        dimensions[0]: 4,
-        dimensions[1]: 3,
-    }
+    assert {name: each.subjects for name, each in designs.items()} == {OVERALL: 3, dimensions[0]: 4, dimensions[1]: 3}
     assert designs[dimensions[1]].can_show_any and not designs[dimensions[0]].can_show_any
 
 

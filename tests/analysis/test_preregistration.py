@@ -39,10 +39,7 @@ def record(*listed: Declaration) -> Record:
             (declared(0, 0.05, 0), declared(1, 0.01, 7)),
             ["before the first answer", "changed once", "when 7 answers existed."],
         ),
-        (
-            (declared(0, 0.05, 0), declared(1, 0.01, 7), declared(2, 0.05, 9)),
-            ["changed 2 times", "when 9 answers existed."],
-        ),
+        ((declared(0, 0.05, 0), declared(1, 0.01, 7), declared(2, 0.05, 9)), ["changed 2 times", "when 9 answers"]),
         ((declared(0, 0.05, 0), declared(1, None, 7)), ["Exploratory", "taken back on 2026-11-22"]),
     ],
 )

@@ -20,13 +20,7 @@ from tests.small_runs import summary_of
 
 READ, OWN = DIMENSIONS
 # By the number of a judge's call: equal; a letter twice; no list; two objects; nothing.
-REPLIES = (
-    '{"issues": []}',
-    '{"issues": ["B", "B"]}',
-    '{"assessment": "So."}',
-    'It returns {}. {"issues": ["B"]}',
-    "none",
-)
+REPLIES = ('{"issues": []}', '{"issues": ["B", "B"]}', '{"assessment": ""}', 'It returns {}. {"issues": ["B"]}', "none")
 
 
 class Replying(Run):

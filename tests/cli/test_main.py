@@ -26,13 +26,8 @@ def test_version() -> None:
 
 def test_the_shell_completes_commands() -> None:
     environment = {"_HAB_COMPLETE": "complete_bash", "COMP_WORDS": "hab re", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("hab")],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    hab = Path(sys.executable).with_name("hab")
+    done = subprocess.run(hab, env=os.environ | environment, capture_output=True, text=True)
     assert done.stdout.split() == ["rehearse", "report"], done.stderr
 
 

@@ -161,11 +161,8 @@ def test_an_embedding_model_elsewhere_is_said_with_what_to_write(desk: Desk, mon
     told = printed(file, InitOptions(["m"], ["all"], "5", ["m"], "http://127.0.0.1:9/v1", price="0/0"))
     assert "is called at openai; if the endpoint has an embedding model, write `embedding: endpoint/NAME`" in told
     models = "    models: {emb: {purpose: embedding}}"
-    text = (
-        file.read_text()
-        .replace("text-embedding-3-small", "endpoint/emb")
-        .replace("  endpoint:", f"  endpoint:\n{models}")
-    )
+    text = file.read_text().replace("text-embedding-3-small", "endpoint/emb")
+    text = text.replace("  endpoint:", f"  endpoint:\n{models}")
     file.write_text(text)
     assert {name.partition("/")[0] for name in load_sweep(file).model_names()} == {"endpoint"}
     assert "if the endpoint has" not in printed(desk.folder / "gateway.yaml", GATEWAY)

@@ -27,11 +27,8 @@ def test_short_forms_are_the_long_ones() -> None:
     long = plan(primary={"dimension": "overall", "judge": "panel"}, stopping={"rule": "fixed"})
     assert long == plan() and long.sha256 == plan().sha256
     (family,) = long.families
-    assert (family.correction, family.dimensions, long.stopping.rule) == (
-        Correction.HOLM,
-        ("overall",),
-        StoppingRule.FIXED,
-    )
+    assert (family.correction, family.dimensions) == (Correction.HOLM, ("overall",))
+    assert long.stopping.rule == StoppingRule.FIXED
 
 
 @pytest.mark.parametrize(

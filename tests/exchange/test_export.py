@@ -280,9 +280,7 @@ def test_the_card_shows_licence_and_names_as_text(make_run: MakeRun, tmp_path: P
     assert "\\[a\\](http://x)" in body and "\\<b\\>\\_c\\_" in body and "!\\[i\\](http://y) \\<img src=x\\>" in body
 
 
-def test_nothing_is_written_over_and_nothing_is_left_half_written(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_over_and_nothing_is_left_half_written(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(Shape()))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/notes.txt").write_text("mine")

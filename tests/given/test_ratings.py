@@ -20,14 +20,8 @@ Read = Callable[..., GivenRatings]
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    return {
-        "dimension": PLAIN,
-        "prompt": "How?",
-        "subject": "old",
-        "rater": "Ada",
-        "kind": "person",
-        "score": 7,
-    } | changes
+    rating = {"subject": "old", "rater": "Ada", "kind": "person", "score": 7}
+    return {"dimension": PLAIN, "prompt": "How?"} | rating | changes
 
 
 @pytest.fixture
@@ -119,10 +113,7 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
         ([row(response_sha256="abc")], "row 1: response_sha256: "),
         ([7], "row 1: "),
         ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
-        (
-            [row(score=None)],
-            "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if none",
-        ),
+        ([row(score=None)], "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if"),
         ([row(score="", issues=" ")], "row 1: score: is empty, and so is `issues`"),
         ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
         ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),

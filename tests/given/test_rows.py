@@ -51,7 +51,8 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write) -> None:
     assert list(found) == [PLAIN, WITH_CONTEXT]
     assert [(t.id, t.prompt) for t in found[PLAIN]] == [("z", "second\u2028line"), ("a", "first\u0085\x0b\u2029")]
     (other,) = found[WITH_CONTEXT]
-    assert other == ChosenTest("c", WITH_CONTEXT, *["The moon is a star."] * 2, RUBRICS[WITH_CONTEXT].system, None)
+    moon = "The moon is a star."
+    assert other == ChosenTest("c", WITH_CONTEXT, moon, moon, RUBRICS[WITH_CONTEXT].system, None)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])

@@ -87,7 +87,8 @@ def page(kind: str, numbers: list[int], more: bool) -> Scripted:
     if kind == "google":
         return Scripted({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
     if kind == "xai":
-        return Scripted({"batches": batches, "pagination_token": f"t/{(*numbers[-1:],)}+" if more else None})
+        last = numbers[-1] if numbers else ""
+        return Scripted({"batches": batches, "pagination_token": f"t/{last}+" if more else None})
     return Scripted({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
@@ -217,12 +218,7 @@ async def test_a_refused_list_is_classified(kind: str) -> None:
         ("openai", {"openai-organization": "org"}, "org", 1),
         ("openai", {}, "", 1),
         ("anthropic", {"anthropic-organization-id": "org-7"}, "org-7", 1),
-        (
-            "anthropic",
-            {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrkspc-1"},
-            "org-7/wrkspc-1",
-            1,
-        ),
+        ("anthropic", {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrk-1"}, "org-7/wrk-1", 1),
         ("anthropic", {}, "", 1),
         ("google", {}, "", 0),
         ("xai", {}, "", 0),

@@ -84,19 +84,13 @@ LATE: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
     *((OPENAI, openai(word, **COUNTS), (), True) for word in ("completed", "expired", "cancelled")),
     (OPENAI, openai("completed"), (), True),
     (OPENAI, openai("completed", error_file_id="err", request_counts={"completed": 0, "failed": 6}), ("err",), False),
-    *(
-        (OPENAI, openai(word, request_counts={"completed": 0}), (), False)
-        for word in ("expired", "cancelled", "failed")
-    ),
+    *((OPENAI, openai(end, request_counts={"completed": 0}), (), False) for end in ("expired", "cancelled", "failed")),
     (ANTHROPIC, anthropic("ended"), (), True),
     (ANTHROPIC, anthropic("ended", archived_at=STAMP), (), False),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True), (), True),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, **NONE_DONE), (), True),
     *((GOOGLE, google(f"BATCH_STATE_{word}", True), (), True) for word in ("EXPIRED", "CANCELLED", "NEW")),
-    *(
-        (GOOGLE, google(f"BATCH_STATE_{word}", True, **NONE_DONE), (), False)
-        for word in ("EXPIRED", "CANCELLED", "NEW")
-    ),
+    *((GOOGLE, google(f"BATCH_STATE_{end}", True, **NONE_DONE), (), False) for end in ("EXPIRED", "CANCELLED", "NEW")),
     (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 13, "message": "broken"}}), (), False),
 ]
 
@@ -220,12 +214,8 @@ async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        RESET,
-        HANG,
-        Scripted({}, 500),
-        Scripted("<html>"),
+        *(RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})),
         Scripted("<h1>Not Found</h1>", 404),
-        Scripted({"metadata": 3}),
     ],
 )
 async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:

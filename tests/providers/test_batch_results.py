@@ -191,17 +191,14 @@ async def test_openais_two_files_are_both_read() -> None:
 
 
 VECTOR = [0.25, -0.5, 1.0]
+PACKED = base64.b64encode(np.asarray(VECTOR, "<f4").tobytes()).decode()
 
 
 @pytest.mark.parametrize(
     ("kind", "body", "tokens"),
     [
         (OPENAI, {"data": [{"index": 0, "embedding": VECTOR}], "usage": {"prompt_tokens": 4}}, 4),
-        (
-            OPENAI,
-            {"data": [{"index": 0, "embedding": base64.b64encode(np.asarray(VECTOR, "<f4").tobytes()).decode()}]},
-            0,
-        ),
+        (OPENAI, {"data": [{"index": 0, "embedding": PACKED}]}, 0),
         (GOOGLE, {"embedding": {"values": VECTOR}, "usageMetadata": {"promptTokenCount": 4}}, 4),
         (GOOGLE, {"embedding": {"values": VECTOR}, "tokenCount": "4"}, 4),
         (GOOGLE, {"embedding": {"values": VECTOR}}, 0),
@@ -406,11 +403,8 @@ async def test_an_embedding_line_is_a_request_of_one_text() -> None:
         bodies[kind] = json.loads(raw)
     assert bodies["openai"]["url"] == "/v1/embeddings"
     assert bodies["openai"]["body"]["input"] == [call.text]
-    assert bodies["google"]["request"] == {
-        "model": "models/e",
-        "content": {"parts": [{"text": call.text}]},
-        "outputDimensionality": 128,
-    }
+    content = {"parts": [{"text": call.text}]}
+    assert bodies["google"]["request"] == {"model": "models/e", "content": content, "outputDimensionality": 128}
 
 
 def read_id(record: JsonObject) -> object:

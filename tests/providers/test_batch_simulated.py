@@ -18,11 +18,8 @@ from tests.providers.conftest import BASE, KEY, Connect, chat_call, entry
 from tests.simulator.conftest import Line, Start
 
 TURNAROUND_S = 0.15
-MODELS: dict[str, Any] = {
-    "m": {},
-    "e": {"serves": ["embeddings"], "vector": 256},
-    "small": {"context_tokens": 20, "output_tokens": 100},
-}
+SMALL = {"context_tokens": 20, "output_tokens": 100}
+MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}, "small": SMALL}
 Begin = Callable[..., Awaitable[tuple[Line, BatchApi, Provider]]]
 
 

@@ -144,11 +144,7 @@ CLEAR: list[tuple[str, int, object, type[CallError]]] = [
     ("openai", 400, said("model_not_found", "The model 'm' is not supported by the Batch API."), BatchRefused),
     ("openai", 400, said("invalid_request", "The file is too odd."), BatchRefused),
     *((kind, 404, "<h1>Not Found</h1>", PageNotFound) for kind in KINDS),
-    *(
-        (kind, status, {"detail": "No batches here"}, BatchRefused)
-        for kind in ("openai", "xai")
-        for status in (403, 404)
-    ),
+    *((kind, code, {"detail": "No batches here"}, BatchRefused) for kind in ("openai", "xai") for code in (403, 404)),
     ("google", 404, said("NOT_FOUND", "m is not found, or is not supported for batchGenerateContent."), BatchRefused),
 ]
 

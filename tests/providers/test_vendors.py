@@ -156,21 +156,9 @@ def test_a_broken_distribution_is_named_with_the_remedy(how: str, distributions:
 READERS = {
     "raises": ('        return body["choice"]', "(acme_hab.py, line 10) cannot read an answer", "KeyError: 'choice'"),
     "ends the process": ("        raise SystemExit(0)", "acme-hab 0.3 (acme_hab.py, line 10)", "SystemExit: 0"),
-    "no answer": (
-        '        return "Yes."',
-        "acme-hab 0.3 cannot read an answer",
-        "it is read as a str, not as an Answer",
-    ),
-    "no text": (
-        "        return Answer(Finish.OK, Usage(1, 0, 0, 1), '', text=None)",
-        "acme-hab 0.3",
-        "its text is read as a",
-    ),
-    "no usage": (
-        "        return Answer(Finish.OK, {}, '')",
-        "acme-hab 0.3",
-        "its usage is read as a dict, not as a Usage",
-    ),
+    "no answer": ('        return "Yes."', "acme-hab 0.3 cannot read an", "it is read as a str, not as an Answer"),
+    "no text": ("        return Answer(Finish.OK, Usage(1), '', text=None)", "acme-hab 0.3", "its text is read as a"),
+    "no usage": ("        return Answer(Finish.OK, {}, '')", "acme-hab 0.3", "its usage is read as a dict, not as"),
     **{
         f"{field}={number}": (
             f"        return Answer(Finish.OK, Usage(**{{{field!r}: {number}}}), '')"
@@ -242,10 +230,7 @@ async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> Non
 
 WRONG = {
     "chat": ("    def chat(self, call, entry):\n        return {}", "AcmeProvider.chat has to return Wire, not dict"),
-    "send": (
-        "    async def send(self, wire):\n        return {}",
-        "AcmeProvider.send has to return Exchange, not dict",
-    ),
+    "send": ("    async def send(self, wire):\n        return {}", "send has to return Exchange, not dict"),
     "no coroutine": ("    def send(self, wire):\n        return {}", "send has to return Awaitable, not dict"),
     "limits": ("    list_limits = 100", "AcmeProvider.list_limits has to be ListLimits, not int"),
 }

@@ -176,21 +176,9 @@ WRONG_CALLS = {
         "return (one for one in rows[Candidate])",
         "tasks has to return list.*, not generator",
     ),
-    "requests": (
-        "                task.id,\n",
-        "",
-        "requests has to return an iterator of tuple.*, not tuple\\[ChatCall\\]",
-    ),
-    "too few": (
-        "for task in tasks:",
-        "for task in list(tasks)[1:]:",
-        "TranslateStage.requests has to yield one call per task, 12 and not 11",
-    ),
-    "ids": (
-        "                task.id,\n",
-        "                7,\n",
-        r"iterator of tuple\[str, .*, not tuple\[int, ChatCall\]",
-    ),
+    "requests": ("                task.id,\n", "", r"requests has to return an iterator of .*, not tuple\[ChatCall\]"),
+    "too few": ("for task in tasks:", "for task in list(tasks)[1:]:", "has to yield one call per task, 12 and not 11"),
+    "ids": ("                task.id,\n", "                7,\n", r"of tuple\[str, .*, not tuple\[int, ChatCall\]"),
     "asks": ("return Asks(part.name, None)", "return part.name", "TranslateSpec.asks has to return Asks, not str"),
     "parse": (
         "return replace(task, prompt=reply.text",

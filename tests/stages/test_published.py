@@ -159,6 +159,7 @@ def test_validations_have_a_reading(rubrics: dict[str, Rubric], validator_of: Ma
 
 
 ONE, TWO = ("prompt",), ("prompt", "context")
+ELEVEN = range(1, 12)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +174,7 @@ ONE, TWO = ("prompt",), ("prompt", "context")
         ),
         ('{"1": 7, "2": ["a"], "3": {"prompt": "c"}}', ONE, [{}, {}, {"prompt": "c"}]),
         ('<think>{"1": "draft"}</think>{"1": "a"}', ONE, [{"prompt": "a"}]),
-        (
-            "{" + ", ".join(f'"{n}": "q{n}"' for n in range(1, 12)) + "}",
-            ONE,
-            [{"prompt": f"q{n}"} for n in range(1, 12)],
-        ),
+        ("{" + ", ".join(f'"{n}": "q{n}"' for n in ELEVEN) + "}", ONE, [{"prompt": f"q{n}"} for n in ELEVEN]),
     ],
 )
 def test_numbered_queries_are_read(text: str, fields: tuple[str, ...], expected: object) -> None:

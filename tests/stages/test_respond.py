@@ -123,9 +123,7 @@ def test_one_model_under_two_names_is_asked_twice_only_where_the_asking_differs(
 def test_calls_that_failed_do_not_shorten_the_responses_that_are_forecast(model: Model, reply: MakeReply) -> None:
     asking = stage(model)
     answered, failed, waiting = asking.tasks(Rows({ChosenTest: [replace(TEST, id=f"t{n}") for n in range(3)]}))
-    rows = [
-        asking.parse(answered, reply("k", "word " * 400)),
-        asking.parse(failed, Failure("k", FailureKind.BAD_REQUEST, 1, "filtered")),
-    ]
+    failure = Failure("k", FailureKind.BAD_REQUEST, 1, "filtered")
+    rows = [asking.parse(answered, reply("k", "word " * 400)), asking.parse(failed, failure)]
     (typical,) = asking.forecast_rows(Forecast([answered, failed, waiting]), rows, [waiting]).typical
     assert len(typical.text) == len("word " * 400)

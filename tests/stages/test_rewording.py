@@ -338,8 +338,5 @@ def test_a_variant_with_imported_wording_is_read_from_the_runs_copy(resolved: Re
     keep_own_texts(work)
     shutil.rmtree(tmp_path / "other")
     read = load_work(work.run_path, NOW).wordings["lab/j (other)"][LEARNING]
-    assert (
-        read.literal
-        and read.literal.origin.source == "made otherwise"
-        and read == work.wordings["lab/j (other)"][LEARNING]
-    )
+    assert read.literal and read.literal.origin.source == "made otherwise"
+    assert read == work.wordings["lab/j (other)"][LEARNING]

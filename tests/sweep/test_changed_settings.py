@@ -271,12 +271,7 @@ def test_failed_candidates_are_not_asked_again_once_the_tests_are_chosen(tmp_pat
     plan = make_plan(run.work, failures_since=2)
     assert {line.stage for line in plan.lines if line.figures.to_pay} == {"respond", "judge"}
     found = settled(run.work, ("generate", "validate", "select", "respond"), failures_since=2)
-    assert {stage: left for stage, (_, left) in found.items()} == {
-        "generate": 0,
-        "validate": 0,
-        "select": 0,
-        "respond": 1,
-    }
+    assert {s: left for s, (_, left) in found.items()} == {"generate": 0, "validate": 0, "select": 0, "respond": 1}
     assert open_views(tmp_path) == before
 
 

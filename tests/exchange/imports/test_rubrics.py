@@ -204,12 +204,8 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
 )
 def test_hostile_code(code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hab_ray.exchange.imports.child.CPU_S", 1)
-    edited(
-        checkout,
-        ASK,
-        "def relevance_check_prompt(self, question):",
-        f"def relevance_check_prompt(self, question):\n        {code}",
-    )
+    check = "def relevance_check_prompt(self, question):"
+    edited(checkout, ASK, check, f"{check}\n        {code}")
     with pytest.raises(ConfigError, match=says):
         import_rubrics(checkout, tmp_path / "out", ANY)
     assert not (tmp_path / "out").exists()
@@ -217,12 +213,8 @@ def test_hostile_code(code: str, says: str, checkout: Path, tmp_path: Path, monk
 
 def test_prompts_of_any_usual_length_are_compared(checkout: Path, tmp_path: Path) -> None:
     for name in DIMENSIONS:
-        edited(
-            checkout,
-            f"src/prompts/{name}.py",
-            "Is this a riddle",
-            "Words, \u2019again\u2019. " * 2_000 + "Is this a riddle",
-        )
+        asked = "Is this a riddle"
+        edited(checkout, f"src/prompts/{name}.py", asked, "Words, \u2019again\u2019. " * 2_000 + asked)
     import_rubrics(checkout, tmp_path / "out", ANY)
     assert set(load_rubrics(tmp_path / "out")) == set(DIMENSIONS)
 
