@@ -203,41 +203,23 @@ async def test_a_full_queues_limit_is_read(stated: str, limit: int | None) -> No
     assert isinstance(problem, QueueFull) and problem.limit == limit
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
-    for status in (404, 410):
-        with pytest.raises(ResultsGone, match=r"/?1"):
-            await polled(kind, Scripted({"error": {"message": "No such batch"}}, status))
+FAILS: list[tuple[Scripted, type[CallError], str]] = [
+    *((Scripted({"error": {"message": "No such batch"}}, code), ResultsGone, r"/?1") for code in (404, 410)),
+    *((answer, TransientError, ".") for answer in (RESET, HANG, Scripted({}, 500), Scripted("<html>"))),
+    *((answer, TransientError, ".") for answer in (Scripted("<h1>Not Found</h1>", 404), Scripted({"metadata": 3}))),
+    (Scripted({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}), RateLimited, "slow"),
+    (Scripted({"error": {"message": "who?"}}, 401), ProviderError, "who"),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *(RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})),
-        Scripted("<h1>Not Found</h1>", 404),
-    ],
-)
-async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
+@pytest.mark.parametrize(("answer", "error", "said"), FAILS)
+async def test_a_poll_that_fails_is_no_state(kind: str, answer: Scripted, error: type[CallError], said: str) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(line.at.one, answer)
-        with pytest.raises(TransientError):
+        with pytest.raises(error, match=said) as caught:
             await line.poll()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_an_error_with_http_200_is_no_state(kind: str) -> None:
-    async with vendor(kind) as line:
-        line.says(line.at.one, Scripted({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}))
-        with pytest.raises(RateLimited, match="slow"):
-            await line.api.poll(line.at.id)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
-    with pytest.raises(ProviderError) as caught:
-        await polled(kind, Scripted({"error": {"message": "who?"}}, 401))
-    assert caught.value.kind is FailureKind.BAD_KEY
+        assert (caught.value.kind is FailureKind.BAD_KEY) == (error is ProviderError)
 
 
 @pytest.mark.parametrize("kind", KINDS)
