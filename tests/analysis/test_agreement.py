@@ -49,11 +49,6 @@ def test_dimensions_of_different_difficulty_are_no_agreement() -> None:
     assert alpha is not None and low is not None and low <= 0 and alpha < 0.5
 
 
-def test_it_is_the_same_whenever_it_is_computed() -> None:
-    given = marks("d1", *drawn(3, 0.5))
-    assert agreement(given) == agreement(given)
-
-
 def test_nothing_is_said_of_one_judge_or_of_marks_that_are_all_equal() -> None:
     assert agreement(marks("d1", [0.1, 0.9]))[0] is None
     assert agreement([])[0] is None
