@@ -46,9 +46,8 @@ def published(
 
 
 @pytest.fixture
-def planted(make_run: MakeRun) -> Work:
+def planted(work: Work) -> Work:
     """A run with scores of both on every answer, with a failure of each, and an answer that has failed."""
-    work = make_run(Shape())
     for subject, now, then in (
         (SUBJECTS[0], (10, 4, 6, None, 8, 3), (9, 4, 8, 5, None, 3)),
         (SUBJECTS[1], (7, 4, 2, 1, 8, 3), (5, 6, 2, 0, 8, 1)),
@@ -61,8 +60,7 @@ def planted(make_run: MakeRun) -> Work:
     return work
 
 
-def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(work: Work) -> None:
     published(work, SUBJECTS[0], PLAIN, (5,) * 6, "Ada", Rater.PERSON)
     found = summary_of(work)
     assert found.bridge.shifts == () and list(found.bridge.spoken()) == []
@@ -105,8 +103,7 @@ def test_issues_are_those_of_the_same_answers(planted: Work) -> None:
     assert (found["A"], found["B"]) == ((9, 5, 4), (9, 0, 0))
 
 
-def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(work: Work) -> None:
     file = verdicts_file("strict", SUBJECTS[0], PLAIN)
     rows = work.run.read(Verdict, file)
     published(work, SUBJECTS[0], PLAIN, (5, 5, 5, 5, 5, None))
@@ -153,8 +150,7 @@ def test_one_answer_is_told_in_the_singular(make_run: MakeRun) -> None:
     assert told.endswith(" on 1 answer to 1 test")
 
 
-def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(work: Work) -> None:
     published(work, SUBJECTS[0], PLAIN, (5, 6, 7, 8, 9, None))
     last = summary_of(work).bridge.maps[-1]
     assert (last.score, last.answers) == (None, 6)
@@ -170,8 +166,7 @@ def test_the_order_of_rows_changes_nothing(planted: Work) -> None:
     assert summary_of(planted).bridge == before
 
 
-def test_a_kappa_of_an_issue_that_both_always_name_is_unknown_for_the_reason_given(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_kappa_of_an_issue_that_both_always_name_is_unknown_for_the_reason_given(work: Work) -> None:
     judged(work, SUBJECTS[0], PLAIN, (1, 2, 3, 4, 0, 1))
     published(work, SUBJECTS[0], PLAIN, (4, 3, 2, 1, 0, 1))
     issues = {line.issue: (line.now, line.then, line.kappa) for line in summary_of(work).bridge.issues}

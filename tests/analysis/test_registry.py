@@ -104,8 +104,7 @@ def test_every_analysis_bears_a_dimension_without_tests(make_run: MakeRun) -> No
     assert set(agreed["dimension"].to_pylist()) == {other}
 
 
-def test_only_a_changed_table_is_made_anew(make_run: MakeRun, lengths: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = make_run(Shape())
+def test_only_a_changed_table_is_made_anew(work: Work, lengths: None, monkeypatch: pytest.MonkeyPatch) -> None:
     report(work)
     calls: list[int] = []
 
@@ -124,8 +123,7 @@ def test_only_a_changed_table_is_made_anew(make_run: MakeRun, lengths: None, mon
     assert "alpha: 0" in report(work) and len(calls) == 4
 
 
-def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_tables_follow_the_candidates_which_say_what_call_made_each_test(work: Work) -> None:
     report(work)
     dimension = next(iter(work.rubrics))
     tests = work.run.read(ChosenTest, views.tests_file(dimension))

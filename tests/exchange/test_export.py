@@ -106,8 +106,7 @@ def test_tests_chosen_earlier_are_exported_with_their_generation_calls(make_run:
     assert summary_of(work).settings.calls_of(first.dimension) == ("key of a call", *(test.id for test in others))
 
 
-def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_what_a_judge_was_asked_is_told_only_where_it_is_known(work: Work, tmp_path: Path) -> None:
     name = verdicts_file("strict", "alpha", "ask_clarifying_questions")
     rows, rubric = work.run.read(Verdict, name), work.rubrics["ask_clarifying_questions"]
     now = replace(rows[0], rubric_sha256=rubric.sha256, prompts_sha256=work.prompts.sha256)
@@ -119,8 +118,7 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
     assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
 
 
-def test_no_cell_is_a_formula_and_none_is_changed_by_reading_it_back(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_no_cell_is_a_formula_and_none_is_changed_by_reading_it_back(work: Work, tmp_path: Path) -> None:
     dimension, *_ = work.rubrics
     name = responses_file("alpha", dimension)
     hostile = ["=1+1", "+1", "-1", "@a", "\t=1", "'=1", "''-a", "\uff1d1", "'plain'", "a=1"]
@@ -205,8 +203,7 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     assert "an answer counts only if every judge of the sweep scored it" in card
 
 
-def test_the_card_counts_the_exported_rows_of_all_raters(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_the_card_counts_the_exported_rows_of_all_raters(work: Work) -> None:
     file = verdicts_file("strict", "alpha", "correct_misinformation")
     first, *_ = work.run.read(Verdict, file)
     unread = replace(first, judge="anna", kind=Rater.PERSON, state=State.UNREADABLE, score=None, issues=None)
@@ -215,8 +212,7 @@ def test_the_card_counts_the_exported_rows_of_all_raters(make_run: MakeRun) -> N
     assert "- Exported as rows, and in no mean: 1 unreadable verdict.\n" in card(run, {}, "mit", licensed(run))
 
 
-def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_the_card_says_which_rows_are_in_no_table(work: Work) -> None:
     run = opened(work)
     said = card(run, {}, "mit", licensed(run))
     assert "varied" not in said and "sentinels" not in said
@@ -232,8 +228,7 @@ def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:
     assert "(sentinels) are in no table" in card(opened(work), {}, "mit", licensed(run))
 
 
-def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_the_card_says_which_wording_is_imported_and_carries_no_fence(work: Work, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     content = work.rubrics["correct_misinformation"].model_dump(mode="json", exclude_none=True)
     origin = {"source": "an invented\ncheckout", "licence": "cc0", "canaries": [CANARY]}
@@ -264,8 +259,7 @@ def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_r
     assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
 
 
-def test_the_card_shows_the_name_of_a_lost_file_as_text(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_the_card_shows_the_name_of_a_lost_file_as_text(work: Work, tmp_path: Path) -> None:
     work.run.folder.put(MANIFEST, b"tests/[here](https://elsewhere.example)<b>.parquet\n")
     exported(opened(work), "hf", tmp_path / "out")
     card = (tmp_path / "out" / CARD).read_text()
