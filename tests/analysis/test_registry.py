@@ -146,7 +146,7 @@ def test_nothing_is_left_of_it_without_its_files(make_run: MakeRun) -> None:
 
 def test_a_formula_in_a_name_is_text(tmp_path: Path) -> None:
     table = pa.table({"subject": ["=1+1", "text", "good"], "low": [-0.5, None, None], "issues": [["A", "B"], None, []]})
-    assert to_csv(table).decode() == '"subject","low","issues"\n"\'=1+1",-0.5,"A B"\n"plain",,\n"good",,"none"\n'
+    assert to_csv(table).decode() == '"subject","low","issues"\n"\'=1+1",-0.5,"A B"\n"text",,\n"good",,"none"\n'
 
 
 def test_every_module_of_the_package_is_one_analysis_with_a_template() -> None:
