@@ -14,7 +14,9 @@ from hab_ray.analysis.marks import PANEL, ItemScores
 def marks(dimension: str, *judges: list[float | None]) -> list[ItemScores]:
     """One subject's marks by each judge, a test each; and a panel's, which is no judge."""
     named = {f"j{number}": given for number, given in enumerate(judges)} | {PANEL: list(judges[0])}
-    return [ItemScores("s", dimension, j, np.array(given, dtype=float)[:, None], 0) for j, given in named.items()]
+    return [
+        ItemScores("s", dimension, judge, np.array(given, dtype=float)[:, None], 0) for judge, given in named.items()
+    ]
 
 
 def drawn(seed: int, noise: float, tests: int = 60, judges: int = 3) -> list[list[float | None]]:

@@ -160,8 +160,10 @@ def test_a_single_judge_is_the_panel(make_run: MakeRun) -> None:
 
 def test_a_dimension_named_twice_is_compared_and_corrected_for_once(work: Work) -> None:
     once, twice = (
-        family(declaring(work, families=[{"name": "f", "compares": "subjects", "dimensions": DIMENSIONS[:1] * n}]), "f")
-        for n in (1, 2)
+        family(
+            declaring(work, families=[{"name": "f", "compares": "subjects", "dimensions": DIMENSIONS[:1] * times}]), "f"
+        )
+        for times in (1, 2)
     )
     assert twice == once and len(once) == 3
 
@@ -171,7 +173,9 @@ def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
     rows = family(summary, "f")
     assert [row.within for row in rows] == list(SUBJECTS)
     for row in rows:
-        one, other = ([m for m in marks(summary, row.within, name, PANEL) if m is not None] for name in DIMENSIONS)
+        one, other = (
+            [mark for mark in marks(summary, row.within, name, PANEL) if mark is not None] for name in DIMENSIONS
+        )
         assert row.value == pytest.approx(fmean(one) - fmean(other))
         assert row.p == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
         assert row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high

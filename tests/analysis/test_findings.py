@@ -274,7 +274,9 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(work: Work) -> N
     assert "The answers of good came from 2 models" in found.title and found.number == 2
     for dimension in DIMENSIONS:
         given = [work.run.read(Verdict, verdicts_file(judge, "good", dimension)) for judge in JUDGES]
-        means = [fmean(r.score or 0 for rows in given for r in rows[part]) / 10 for part in (slice(4), slice(4, 12))]
+        means = [
+            fmean(row.score or 0 for rows in given for row in rows[part]) / 10 for part in (slice(4), slice(4, 12))
+        ]
         told = f"{dimension.replace('_', ' ')}: good-1 8 ({means[1]:.2f}), good-2 4 ({means[0]:.2f})"
         assert told in found.detail
     assert found.detail.endswith("Each mean is over different answers.")

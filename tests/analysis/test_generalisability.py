@@ -236,7 +236,9 @@ def test_a_dimension_without_scores_takes_the_ranks_and_not_the_reliability_of_o
     page = " ".join(page_of(work).split())
     assert "There are no ranks: fewer than two subjects have an overall score." in page
     assert "Split-half reliability of Correct misinformation is unknown" in page
-    assert "No two subjects can be compared</b> in the first table: none share a scored test in every" in page
+    assert (
+        "No two subjects can be compared</b> in the first table: none share a scored test in every dimension." in page
+    )
 
 
 def test_readings_differ_by_their_own_variance(work: Work) -> None:

@@ -125,7 +125,9 @@ def test_rates_of_subjects_that_do_not_differ_are_seldom_told_apart() -> None:
     for _ in range(60):
         hard = random.beta(0.1, 1.9, (50, 3))
         shares = (random.random((12, 50, 3)) < hard).astype(np.float64)
-        ps = [RatesBeside(own, shares, [*map(str, range(50))]).p(at) or 0 for own in range(12) for at in (0, 1, 2)]
+        ps = [
+            RatesBeside(own, shares, [str(at) for at in range(50)]).p(at) or 0 for own in range(12) for at in range(3)
+        ]
         found += min(stats.false_discovery_control(ps)) <= 0.05
     assert found <= 8
 

@@ -51,7 +51,9 @@ def good_run(folder: Path) -> None:
 def good_progress() -> Progress:
     line = StageProgress("respond", "lab/a", 12, 12, 0, 0)
     money = BudgetStatus(1_000, 0, 2_000)
-    return Progress("2026-11-21T12:00:00Z", 1.0, (line,), 12, 0, 1_000, (), money, store="store", end=LastEnd(0, "x"))
+    return Progress(
+        "2026-11-21T12:00:00+00:00", 1.0, (line,), 12, 0, 1_000, (), money, store="store", end=LastEnd(0, "x")
+    )
 
 
 def _edited(name: str, changes: dict[str, Any]) -> Callable[[Path], object]:

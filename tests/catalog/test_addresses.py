@@ -122,7 +122,9 @@ def test_a_key_in_place_of_its_variables_name_is_refused(tmp_path: Path, monkeyp
 
 
 def test_a_variable_that_is_not_set_is_named_before_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = sweep(tmp_path, url="http://localhost/v1", headers_env={"Authorization": "TEAM_TOKEN", "X-Org": "TEAM_ORG"})
+    path = sweep(
+        tmp_path, url="http://localhost:1/v1", headers_env={"Authorization": "TEAM_TOKEN", "X-Org": "TEAM_ORG"}
+    )
     status, output = planned(path, monkeypatch, TEAM_ORG="org")
     assert status == 2
     assert "TEAM_TOKEN is not set" in output and "the value of the header Authorization" in output

@@ -115,7 +115,9 @@ def test_a_plan_sets_apart_what_open_batches_hold_of_a_subject_that_was_taken_ou
     assert "longer asks" not in asked
     said = desk.says("plan", changed(sweep, subjects=two[:1]))
     (rest,) = re.findall(r"of these, calls for at most \$([0-9.]+) are in open batches", said)
-    on_top = r"on top .*, (\d+) calls for at most \$([0-9.]+) that this sweep no longer asks for are in open batches"
+    on_top = (
+        r"on top of that, (\d+) calls for at most \$([0-9.]+) that this sweep no longer asks for are in open batches"
+    )
     ((calls, dollars),) = re.findall(on_top, said)
     assert int(calls) == TESTS and float(rest) + float(dollars) == pytest.approx(float(whole), abs=2e-4)
     assert "`hab batches cancel run` cancels" in said

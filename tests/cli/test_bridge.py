@@ -60,7 +60,9 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
     assert "(published wording) can be used" in done
     assert "other minus published o3: " in done
     run = open_run(bridge_desk.folder / "runs/judge-bridge")
-    (literal,) = {r["rubric_sha256"] for r in run.verdicts("other (published wording)", dimension=PLAIN).to_pylist()}
+    (literal,) = {
+        row["rubric_sha256"] for row in run.verdicts("other (published wording)", dimension=PLAIN).to_pylist()
+    }
     assert literal not in run.record.rubric_hashes.values()
     sources = run.record.sources
     assert sources is not None and sources["wording of other (published wording)"].source == "made"

@@ -107,7 +107,9 @@ def test_the_answer_shown_has_its_issues_in_the_rubrics_words(tmp_path: Path) ->
     lowest = min(v["score"] for v in verdicts if v["issues"])
     letters = next(v["issues"] for v in verdicts if v["issues"] and v["score"] == lowest)
     assert title in text and f"{lowest / 10:.2f}" in text
-    assert all(f"{x} (-{issues[x].deduction}): {' '.join(issues[x].text.split())}" in text for x in letters)
+    assert all(
+        f"{letter} (-{issues[letter].deduction}): {' '.join(issues[letter].text.split())}" in text for letter in letters
+    )
     assert not any(hidden in text for hidden in "\u2028\u202e\x00")
 
 

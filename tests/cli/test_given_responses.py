@@ -28,7 +28,9 @@ def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
 
 def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    given = answers(desk, ("How?", "old", "Think."), ("Why?", "old", "[RATE LIMIT ERROR]"), ("How?", "older", "Ask."))
+    given = answers(
+        desk, ("How?", "old", "Think."), ("Why?", "old", "[RATE LIMIT ERROR]"), ("How?", "older", "Ask somebody.")
+    )
     settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "executor": "local"}
     sweep = desk.sweep("bridge", sim.url, **settings, responses=str(given))
     assert "6 calls to pay" in desk.says("plan", sweep)
@@ -51,7 +53,9 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: 
 
 
 def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: Desk, vendor: Vendors) -> None:
-    rows = [(f"Question {n}?", who, "An answer.") for n in range(12) for who in ("one", "two") if who == "one" or n < 4]
+    rows = [
+        (f"Question {n}?", name, "An answer.") for n in range(12) for name in ("one", "two") if name == "one" or n < 4
+    ]
     sweep = desk.sweep("s", vendor().url, **GIVEN, responses=str(answers(desk, *rows)))
     assert "1 dimension, 2 subjects, 1 judge; run in" in desk.says("run", sweep, "--yes")
     run = open_run(desk.folder / "runs/s")

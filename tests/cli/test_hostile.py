@@ -190,7 +190,9 @@ def test_the_live_view_shows_any_note_and_name(text: str) -> None:
     terminal.print(text[:500])
     hostile = [found for found in raw_in(screen.getvalue()) if found != "U+001B"]
     assert set(hostile) <= {"U+000D"}
-    assert not any(each in screen.getvalue() for each in ("\x1b]", "\x1bP", "\x1bc", "\x1b(", "\x1b[6n", "\x1b[8m"))
+    assert not any(
+        sequence in screen.getvalue() for sequence in ("\x1b]", "\x1bP", "\x1bc", "\x1b(", "\x1b[6n", "\x1b[8m")
+    )
 
 
 def test_a_terminal_without_unicode_ends_no_command(run: Path) -> None:

@@ -33,7 +33,9 @@ def test_tests_are_imported_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_answers_verdicts_and_ratings_are_imported_and_said(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
-    source.write_text("dimension,prompt,subject,text,score,ada,said\nencourage_learning,Why?,gpt-x,Look.,7,4,Fine.\n")
+    source.write_text(
+        "dimension,prompt,subject,text,score,ada,said\nencourage_learning,Why?,gpt-x,Look.,7,4,Fine.\n", "utf-8"
+    )
 
     def imported(kind: str, *arguments: str) -> str:
         out = tmp_path / f"{kind}.jsonl"

@@ -86,7 +86,9 @@ def test_runs_that_share_no_test_are_told_why(desk: Desk) -> None:
         work = write_run(desk.folder / "runs" / name, Shape())
     for dimension in work.rubrics:
         tests = work.run.read(ChosenTest, views.tests_file(dimension))
-        work.run.write(ChosenTest, views.tests_file(dimension), [replace(t, prompt=f"{t.prompt}!") for t in tests])
+        work.run.write(
+            ChosenTest, views.tests_file(dimension), [replace(test, prompt=f"{test.prompt}!") for test in tests]
+        )
     said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
     assert "The runs share no test: generated tests differ" in said and "sign-flip" not in said
 

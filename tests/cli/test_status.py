@@ -33,7 +33,9 @@ from tests.instant import MADE, NOW, Run, work_of
 )
 def test_all_rows_known_so_far_are_not_taken_for_all_rows(tmp_path: Path, end: Exit | None, is_open: bool) -> None:
     place, stages = Location.of(tmp_path), (StageProgress("judge", "a", 9, 9, 0, 0),)
-    progress = Progress("2026-01-01T00:00:00Z", 1, stages, 9, 0, 0, (), end=None if end is None else LastEnd.by(end))
+    progress = Progress(
+        "2026-01-01T00:00:00+00:00", 1, stages, 9, 0, 0, (), end=None if end is None else LastEnd.by(end)
+    )
     with console.capture() as captured:
         print_status(Status(place, place, progress, None))
     assert ("more may follow" in captured.get()) == is_open

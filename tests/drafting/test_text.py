@@ -51,7 +51,9 @@ def test_a_proxy_on_this_machine_gets_its_vendors_limits_by_what_the_remark_says
     assert line.endswith(f"a server on this machine; if it forwards to a vendor, {done}")
     catalog = checked_sweep(parse_yaml(text), "first.yaml").catalog
     assert catalog.providers[endpoint.name].limits.requests_per_minute is None
-    elsewhere = Answers("first", ("gpt-4.1",), ("gpt-4.1",), (), None, replace(endpoint, url="https://gateway.example"))
+    elsewhere = Answers(
+        "first", ("gpt-4.1",), ("gpt-4.1",), (), None, replace(endpoint, url="https://gateway.example/v1")
+    )
     assert "limits:" not in sweep_text(elsewhere, None, TODAY, "first.yaml", None)
     if like:
         catalog = checked_sweep(parse_yaml(text.replace(line, "")), "first.yaml").catalog

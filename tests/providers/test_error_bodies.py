@@ -271,7 +271,9 @@ BAD_ROWS = [
     (ANTHROPIC, 400, anthropic("messages.0.content: Input should be a valid string")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.contents: contents is not specified")),
 ]
-PAGES = [(kind, code, page) for kind in (OPENAI, ANTHROPIC, GOOGLE) for code, page in ((403, CHALLENGE), (400, NGINX))]
+PAGES = [
+    (kind, status, page) for kind in (OPENAI, ANTHROPIC, GOOGLE) for status, page in ((403, CHALLENGE), (400, NGINX))
+]
 PAGES += [(XAI, 403, "error code: 1020"), (OPENAI, 401, "\n\n<HTML><HEAD><TITLE>Log in to the network</TITLE>")]
 OF_THE_MODEL = [
     (GOOGLE, 429, exhausted("words", quota(PER_DAY), RETRY_17)),

@@ -47,7 +47,9 @@ def test_a_fingerprint_tells_two_keys_apart_and_many_keys_share_it() -> None:
     headers = [{}, {"api-key": "one"}, {"api-key": "two"}, {"API-Key": "two"}]
     told = [Endpoint("acme", "openai", "http://x", NO_KEY, 1.0, each).fingerprint(b"secret") for each in headers]
     assert len(set(told)) == 3 and told[2] == told[3], "keys in headers are not told apart"
-    moved = [Endpoint("acme", "google", u, KEY, 1.0).fingerprint(b"s") for u in ("http://a", "http://a/", "http://b")]
+    moved = [
+        Endpoint("acme", "google", url, KEY, 1.0).fingerprint(b"s") for url in ("http://a", "http://a/", "http://b")
+    ]
     assert moved[0] == moved[1] != moved[2], "what is sent to one address is unknown at another"
     found = [fingerprint(f"key {n}") for n in range(100_000)]
     assert {len(each) for each in found} == {4}, "a guessed key can be confirmed"

@@ -261,5 +261,7 @@ def test_a_distribution_that_connects_by_no_client_is_named(distributions: Distr
     code = DIALECT.replace("Vendor(OpenAIProvider, OpenAIBatches", "Vendor(lambda _: None, lambda _: {}")
     distributions.install("acme-hab", "0.3", "acme_hab", code, acme="acme_hab:VENDOR")
     assert "it connects by a NoneType without chat, close, embed, list_limits, read_chat," in refused("acme")
-    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 .* it connects by a dict without batch_size, cancel, clean"):
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3 .* it connects by a dict without batch_size, cancel, clean_u"
+    ):
         connect_batch(endpoint("acme"))

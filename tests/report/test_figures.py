@@ -115,7 +115,9 @@ def test_files_are_the_same_again_and_fit_for_print(run: Run, tmp_path: Path) ->
 def test_a_table_of_an_earlier_version_is_named_with_its_remedy(run: Run, tmp_path: Path) -> None:
     file = Path(str(run.location)) / "analysis/agreement.parquet"
     pq.write_table(pq.read_table(file).drop_columns(["calls"]), file)
-    with pytest.raises(ConfigError, match=r"table agreement is outdated, it has no column 'calls'; `hab report .*` w"):
+    with pytest.raises(
+        ConfigError, match=r"table agreement is outdated, it has no column 'calls'; `hab report .*` wri"
+    ):
         write_figures(open_run(run.location), open_folder(Location.of(tmp_path / "figures")))
 
 
@@ -193,7 +195,9 @@ def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> N
     assert [text.get_text() for text in plain.axes[0].texts] == ["0.00", "0.00"]
     assert plain.axes[0].images[0].get_clim() == (-0.25, 0.25)
     legends = [figure.axes[1].get_ylabel() for figure in (dotted, plain)]
-    assert ["a dot marks a significant" in one for one in legends] == [True, False] and "no difference is" in legends[1]
+    assert ["a dot marks a significant" in each for each in legends] == [True, False] and "no difference is" in legends[
+        1
+    ]
     for reliable in (True, False):
         (axes,) = draw_agreement([Point("x", 0.6, 0.5, 0.7, reliable)]).axes
         assert ("hollow" in axes.get_xlabel()) is not reliable

@@ -62,7 +62,9 @@ def test_letters_and_points_are_the_papers() -> None:
         for name, rubric in load_rubrics().items()
     }
     letters = "ABCDEFGHIJKL"
-    assert found == {name: tuple(tuple(zip(letters, p, strict=False)) for p in both) for name, both in POINTS.items()}
+    assert found == {
+        name: tuple(tuple(zip(letters, points, strict=False)) for points in both) for name, both in POINTS.items()
+    }
 
 
 def test_only_ask_clarifying_questions_sets_no_word_limit() -> None:
@@ -100,7 +102,9 @@ def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, 
     digest = Rubric.model_validate(_raw(f"versions/{version}/{dimension}")).sha256
     then = read_library().rubrics({dimension: digest})
     assert then[dimension].sha256 == digest != now[dimension].sha256
-    assert {k: r for k, r in then.items() if k != dimension} == {k: r for k, r in now.items() if k != dimension}
+    assert {name: r for name, r in then.items() if name != dimension} == {
+        name: r for name, r in now.items() if name != dimension
+    }
 
 
 def test_a_digest_that_no_version_has_had_changes_nothing(tmp_path: Path, seventh: Raw) -> None:

@@ -132,7 +132,9 @@ def test_an_added_stage_may_follow_another_by_any_name(entries: dict[str, str], 
 
 def test_an_added_stage_behind_none_is_refused_with_those_that_there_are(added_by: Callable[..., None]) -> None:
     added_by(a="LOST", b="FIRST")
-    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 adds .*'second' behind 'nowhere'.* respond, first, judge"):
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3 adds the stage 'second' behind 'nowhere'.* respond, first, judge"
+    ):
         wiring.stages()
 
 
@@ -143,7 +145,9 @@ def test_a_seventh_dimension_is_a_file_beside_the_six(tmp_path: Path) -> None:
         (folder / rubric.name).write_text(rubric.read_text())
     text = (RUBRICS / f"{DIMENSIONS[0]}.yaml").read_text()
     (folder / "mental_security.yaml").write_text(text.replace(f"id: {DIMENSIONS[0]}", "id: mental_security", 1))
-    run = Run(work_of(tmp_path, **MADE, rubrics=folder, dimensions="all", subjects=["house/a"], judges=["house/j"]))
+    run = Run(
+        work_of(tmp_path, **MADE, rubrics=str(folder), dimensions="all", subjects=["house/a"], judges=["house/j"])
+    )
     assert len(run.work.rubrics) == 7
     planned = {cell[0]: count for cell, count in open_calls(run.plan()).items() if cell[2] == "mental_security"}
     assert planned == {"generate": 3, "validate": 7, "select": 5, "respond": 4, "judge": 4}

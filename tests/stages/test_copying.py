@@ -84,7 +84,9 @@ def test_own_words_are_assessments(said: object, rubrics: dict[str, Rubric], ver
 
 
 def test_imported_wording_is_no_assessment_either(rubrics: dict[str, Rubric], prompts: Prompts, judged: Read) -> None:
-    wording = 'Give {"assessment": "reasons for the choice"}. So: the reply hands over every step at once, so B.'
+    wording = (
+        'Give {"assessment": "reasons for the choice"}. For instance: the reply hands over every step at once, so B.'
+    )
     pieces = [wording, {"value": "prompt"}, {"value": "response"}]
     section = {"origin": {"source": "an invented checkout"}, "judging": {"user": pieces, "key": "found"}}
     content = rubrics[DIMENSION].model_dump(mode="json", exclude_none=True)

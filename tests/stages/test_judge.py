@@ -26,7 +26,9 @@ def test_issues_cost_the_sum_of_distinct_deductions(dimension: str, judge_of: Ma
     for size in range(len(points) + 1):
         for letters in combinations(points, size):
             listed = ", ".join(f'"{letter}"' for letter in reversed(letters + letters[:1]))
-            row = verdict(stage, asked(dimension, "x", "x"), reply("k", f'{{"assessment": "so","issues": [{listed}]}}'))
+            row = verdict(
+                stage, asked(dimension, "x", "x"), reply("k", f'{{"assessment": "so", "issues": [{listed}]}}')
+            )
             assert (row.state, row.issues, row.assessment) == (State.OK, letters, "so")
             assert row.score == max(0, 10 - sum(points[letter] for letter in letters))
             assert (row.subject, row.judge, row.asks, row.reply_key) == ("subject", "judge", 1, "k")

@@ -131,7 +131,9 @@ FILE = "f\"words/{part.subject.replace('/', '-')}/{part.dimension}.parquet\""
 def test_a_view_over_another_file_is_refused(file: str, told: str, install: Install, resolved: Resolve) -> None:
     assert FILE in COUNTING
     install(stage="0.3", code=COUNTING.replace(FILE, file))
-    with pytest.raises(ConfigError, match=rf"package acme-words 0\.3 adds .*'count words', whose view .* {told}"):
+    with pytest.raises(
+        ConfigError, match=rf"package acme-words 0\.3 adds the stage 'count words', whose view .* {told}"
+    ):
         write_record(resolved(), NOW)
     assert read_record(resolved().run_path) is None
 
@@ -139,7 +141,9 @@ def test_a_view_over_another_file_is_refused(file: str, told: str, install: Inst
 @pytest.mark.parametrize("fields", ["", "state: str", "state: State\n    reason: int"])
 def test_rows_of_calls_without_state_and_reason_are_refused_before_the_run(fields: str, install: Install) -> None:
     code = COUNTING.replace("words: int\n", f"words: int\n    {fields}\n", 1)
-    code = code.replace("makes_calls = False", "makes_calls = True").replace("import Resp", "import State, Resp")
+    code = code.replace("makes_calls = False", "makes_calls = True").replace(
+        "import Response", "import Response, State"
+    )
     install(stage="0.3", code=code)
     with pytest.raises(ConfigError, match=r"package acme-words 0\.3 adds .* Wordss, lack `state: State` or `reason"):
         wiring.stages()

@@ -136,7 +136,9 @@ def test_reversed_issues_keep_letters_and_points_and_have_a_digest_of_their_own(
     first, second = (calls(work)[Shard("judge", judge, LEARNING, "kind")][0] for judge in ("lab/j", "lab/j (reversed)"))
     texts = [issue.text for issue in base.judging.issues]
     assert sorted(texts, key=first.system.index) == texts == sorted(texts, key=second.system.index)[::-1]
-    thoughts = [json.loads(c.schema_json or "")["properties"]["assessment"]["properties"] for c in (first, second)]
+    thoughts = [
+        json.loads(call.schema_json or "")["properties"]["assessment"]["properties"] for call in (first, second)
+    ]
     assert [list(each) for each in thoughts] == [list("ABCDEF"), list("FEDCBA")]
 
 

@@ -217,7 +217,9 @@ def test_two_ratings_that_turn_out_to_be_of_one_answer(rate: Rate) -> None:
 
 
 def test_people_are_pseudonyms_in_the_whole_run_folder_unless_their_names_are_wanted(rate: Rate) -> None:
-    rows = [row(rater=who, kind="person", subject=of) for of in ("alpha", "beta") for who in ("Zoe", "person-7", "Al")]
+    rows = [
+        row(rater=name, kind="person", subject=of) for of in ("alpha", "beta") for name in ("Zoe", "person-7", "Al")
+    ]
     work = rate([*rows, row(rater="rater-2", kind="model"), row()])
     place_raters(work)
     assert set(open_run(work.run_path).raters) == {"strict", "rater-1", "person-7", "rater-3", "rater-2", "Ada"}

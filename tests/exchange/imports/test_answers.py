@@ -66,7 +66,9 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
     one = row()
     del one["subject_model"]
     source = given_table(tmp_path, [one])
-    with pytest.raises(ConfigError, match=r"no column is known as subject; .* or give --value subject=TEXT for all"):
+    with pytest.raises(
+        ConfigError, match=r"no column is known as subject; .* or give --value subject=TEXT for all rows"
+    ):
         import_responses(source, tmp_path / "a.jsonl")
     named = TableSource(source.name, values={"subject": "o4-mini"})
     import_responses(named, tmp_path / "a.jsonl")
@@ -103,7 +105,9 @@ def test_rows_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any
 
 def test_an_exports_answers_are_for_a_sweep_with_its_tests(tmp_path: Path) -> None:
     source = given_table(tmp_path, [{"test_id": "t", "dimension": PLAIN, "subject": "s", "state": "ok", "text": "So."}])
-    with pytest.raises(ConfigError, match=r"a file of answers already, .*`responses: .*`, and `tests:`"):
+    with pytest.raises(
+        ConfigError, match=r"r\.jsonl: it is a file of answers already, .*`responses: .*`, and `tests:`"
+    ):
         import_responses(source, tmp_path / "a.jsonl")
 
 

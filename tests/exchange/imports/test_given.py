@@ -69,7 +69,9 @@ def test_the_distinct_queries_are_what_a_sweep_reads(name: str, write: Write, ou
 
 
 def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Path) -> None:
-    rows: list[Row] = [{"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "n"}]
+    rows: list[Row] = [
+        {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
+    ]
     source = given_table(tmp_path, rows, {"dimension": "Area", "prompt": "asked"}, licence="cc-by-4.0")
     notes = import_tests(source, tmp_path / "t.jsonl")
     assert json.loads((tmp_path / "t.jsonl").read_text()) == {

@@ -123,7 +123,9 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
     assert len(ratings(tmp_path / "v.parquet")) == 960
     about = yaml.safe_load((tmp_path / "v.parquet.source.yaml").read_text())
     assert list(about["sha256"]) == [first, *more] and about["rows"] == 974
-    with pytest.raises(ConfigError, match=r"no column is known as dimension; .* or give --value dimension=TEXT"):
+    with pytest.raises(
+        ConfigError, match=r"no column is known as dimension; .* or give --value dimension=TEXT for all rows"
+    ):
         (tmp_path / "x.csv").write_bytes((tmp_path / names[0]).read_bytes())
         import_verdicts(TableSource(str(tmp_path / "x.csv"), values={"rater": "o3"}), tmp_path / "w.parquet")
     stated = {"rater": "o3", "dimension": "Encourage Learning"}
@@ -216,9 +218,11 @@ def test_the_newest_revision_is_fetched_and_kept_with_it(tmp_path: Path, monkeyp
     }
     asked: list[str] = []
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with hub(files, asked) as url:
-        monkeypatch.setattr(constants, "ENDPOINT", url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
+    with hub(files, asked) as address:
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
+        )
         for revision, commit, count in (("", NEW, 480), ("main", NEW, 480), (OLD, OLD, 9)):
             out = tmp_path / f"{revision[:4] or 'newest'}.parquet"
             notes = import_responses(TableSource("published", revision=revision), out)

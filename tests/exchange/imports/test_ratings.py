@@ -89,10 +89,11 @@ def test_several_judges_may_have_a_column_each_or_share_a_cell(tmp_path: Path) -
     first, second, third = given(tmp_path, "wide.jsonl")
     assert by_rater([first, second]) == {"published o3": 7, "published gpt-4.1": 4} and second.issues == ("B",)
     assert (third.rater, third.score) == ("published o3", 1)
-    scores = [(r.rater, r.score) for r in (first, second, third)]
     cells = [row(verdicts={"o3": 7, "gpt-4.1": 4.0, "none": None}), row(prompt="Why?", verdicts='{"o3": 1}')]
     import_verdicts(given_table(tmp_path, cells, {"scores": "verdicts"}), tmp_path / "cells.jsonl")
-    assert [(r.rater, r.score) for r in given(tmp_path, "cells.jsonl")] == scores
+    assert [(r.rater, r.score) for r in given(tmp_path, "cells.jsonl")] == [
+        (r.rater, r.score) for r in (first, second, third)
+    ]
 
 
 def test_people_are_pseudonyms_and_comments_are_kept_only_on_request(tmp_path: Path) -> None:
