@@ -25,13 +25,14 @@ from hypothesis import HealthCheck, settings
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.work import Work
 from hab_simulator import Profile
 from tests.distributions import Distributions, forget_installed
 from tests.forking import Forks, ForkServer, share_tls_contexts, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
-from tests.small_runs import MakeRun, write_run
+from tests.small_runs import MakeRun, Shape, write_run
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -429,6 +430,12 @@ def cluster_desk(desk: Desk, ray_address: str) -> Desk:
 def make_run(tmp_path: Path) -> MakeRun:
     """Writes a run folder of a shape and gives its work."""
     return lambda shape: write_run(tmp_path / "run", shape)
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    """A complete run of two subjects, two dimensions and a judge."""
+    return make_run(Shape())
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Rows in one line each."""
 
-from __future__ import annotations
-
 from hab_ray.analysis.marks import Answered, Judged, ScoreSettings
 from hab_ray.rows import State
 
@@ -22,13 +20,7 @@ def settings(
 
 
 def answer(
-    test: str,
-    *,
-    subject: str = "s",
-    sample: int = 0,
-    state: State = State.OK,
-    finish: str = "ok",
-    reason: str = "",
+    test: str, *, subject: str = "s", sample: int = 0, state: State = State.OK, finish: str = "ok", reason: str = ""
 ) -> Answered:
     """A response to a test named `<dimension>-<number>`."""
     dimension = test.split("-")[0]

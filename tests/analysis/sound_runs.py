@@ -1,7 +1,5 @@
 """A run without a fault, in which tests plant trouble, and its findings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random

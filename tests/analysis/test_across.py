@@ -1,7 +1,5 @@
 """Two runs beside each other: pairs over shared tests, independent means without, never one for the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -185,10 +183,7 @@ def test_what_makes_tests_is_a_setting_unless_both_runs_were_given_theirs(tmp_pa
     made: dict[str, Any] = {"tests": None, "select": select}
     first = amended(works[0], **made)
     second = amended(works[1], seed=1, **made | {"select": select.model_copy(update={"components": 3})})
-    assert settings_apart(first, second) == [
-        Change("seed", "0", "1"),
-        Change("select.components", "50", "3"),
-    ]
+    assert settings_apart(first, second) == [Change("seed", "0", "1"), Change("select.components", "50", "3")]
     given = {"tests": Location("tests.jsonl"), "hashes": {"tests": "0" * 64}}
     first, second = amended(works[0], **given), amended(works[1], **given | {"hashes": {"tests": "1" * 64}})
     assert settings_apart(first, second) == [Change("text of `tests`", "0" * 12, "1" * 12)]

@@ -1,7 +1,5 @@
 """Agreement of judges against the reference libraries, closed forms and counts by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 
@@ -143,9 +141,7 @@ def test_a_panel_of_one_agrees_with_nobody(make_run: MakeRun) -> None:
     assert list(agreed(summary_of(work))) == []
 
 
-def test_agreement_over_few_generation_calls_is_flagged_also_overall(
-    make_run: MakeRun,
-) -> None:
+def test_agreement_over_few_generation_calls_is_flagged_also_overall(make_run: MakeRun) -> None:
     """Of 60 tests of two dimensions, those of one are from as many calls as may be, or from one fewer."""
     dimensions = (DIMENSION, "encourage_learning")
     for calls, is_reliable in ((FEW_CALLS, True), (FEW_CALLS - 1, False)):
@@ -250,9 +246,7 @@ def test_few_answers_are_flagged(make_run: MakeRun) -> None:
         ((0.1, 0.5), True, "may agree little"),
     ],
 )
-def test_a_low_agreement_is_asserted_only_if_all_of_a_reliable_interval_is(
-    ends: tuple[float, float], reliable: bool, how: str
-) -> None:
+def test_low_agreement_is_asserted_only_if_it_is_reliable(ends: tuple[float, float], reliable: bool, how: str) -> None:
     row = Agreed("overall", None, "strict, mild", "alpha", 60, 60, None, 0.2, *ends, reliable)
     (found,) = chance([row], [])
     assert found.title == f"The judges {how}" and ("Too little was judged" in found.detail) == how.startswith("may")
@@ -269,9 +263,7 @@ def test_overall_agreement_has_no_interval_if_a_dimension_has_a_single_generatio
     assert "of too few answers or generation calls to rely on)" in " ".join(page_of(work).split())
 
 
-def test_judges_that_score_at_random_are_named_although_a_dimension_has_a_single_generation_call(
-    make_run: MakeRun,
-) -> None:
+def test_random_judges_are_named_although_a_dimension_has_a_single_generation_call(make_run: MakeRun) -> None:
     work, random = make_run(Shape(SUBJECTS, JUDGES, (DIMENSION, "encourage_learning"), tests=30)), Random(4)
     for file in verdict_files(work):
         rows = work.run.read(Verdict, file)

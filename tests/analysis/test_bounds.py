@@ -1,7 +1,5 @@
 """Bounds of means by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.analysis.marks import OVERALL, PANEL, RowIndex, marks_of

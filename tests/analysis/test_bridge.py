@@ -1,7 +1,5 @@
 """Judges of a run beside those of an earlier study, from the run's files to page, terminal and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -47,8 +45,9 @@ def published(
     work.run.write(Verdict, verdicts_file(rater, subject, dimension), old)
 
 
-def planted(work: Work) -> None:
-    """Scores of both on every answer, with a failure of each, and an answer that has failed."""
+@pytest.fixture
+def planted(work: Work) -> Work:
+    """A run with scores of both on every answer, with a failure of each, and an answer that has failed."""
     for subject, now, then in (
         (SUBJECTS[0], (10, 4, 6, None, 8, 3), (9, 4, 8, 5, None, 3)),
         (SUBJECTS[1], (7, 4, 2, 1, 8, 3), (5, 6, 2, 0, 8, 1)),
@@ -58,10 +57,10 @@ def planted(work: Work) -> None:
     file = responses_file(SUBJECTS[1], PLAIN)
     rows = work.run.read(Response, file)
     work.run.write(Response, file, [*rows[:5], replace(rows[5], state=State.FAILED, text="")])
+    return work
 
 
-def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(work: Work) -> None:
     published(work, SUBJECTS[0], PLAIN, (5,) * 6, "Ada", Rater.PERSON)
     found = summary_of(work)
     assert found.bridge.shifts == () and list(found.bridge.spoken()) == []
@@ -69,21 +68,18 @@ def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(make_run: Make
     assert not work.run.has(SHIFTS) and 'id="bridge"' not in page_of(work)
 
 
-def test_without_the_earlier_verdicts_nothing_of_the_comparison_stays(make_run: MakeRun) -> None:
-    work, files = make_run(Shape()), (SHIFTS, ISSUE_SHIFTS, SCORE_MAPS)
-    planted(work)
-    write_scores(summary_of(work))
-    assert all(work.run.has(file) for file in files)
+def test_without_the_earlier_verdicts_nothing_of_the_comparison_stays(planted: Work) -> None:
+    files = (SHIFTS, ISSUE_SHIFTS, SCORE_MAPS)
+    write_scores(summary_of(planted))
+    assert all(planted.run.has(file) for file in files)
     for subject in SUBJECTS[:2]:
-        work.run.folder.delete(verdicts_file(OLD, subject, PLAIN))
-    write_scores(summary_of(work))
-    assert not any(work.run.has(file) for file in files)
+        planted.run.folder.delete(verdicts_file(OLD, subject, PLAIN))
+    write_scores(summary_of(planted))
+    assert not any(planted.run.has(file) for file in files)
 
 
-def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: MakeRun) -> None:
-    work = make_run(Shape())
-    planted(work)
-    (line,) = summary_of(work).bridge.shifts
+def test_differences_are_of_the_same_answers_and_failures_are_counted(planted: Work) -> None:
+    (line,) = summary_of(planted).bridge.shifts
     assert (line.judge, line.rater, line.dimension) == ("strict", OLD, PLAIN)
     assert (line.no_answer, line.failed_then, line.failed_now) == (1, 1, 1)
     tests = [Fraction(1 + 2, 20), Fraction(0 - 2, 20), Fraction(-2 + 0, 20), Fraction(1, 10), Fraction(0), Fraction(0)]
@@ -92,27 +88,22 @@ def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: 
     assert line.equal == float(Fraction(4, 9))
 
 
-def test_the_interval_of_a_shift_allows_for_generation_calls(make_run: MakeRun) -> None:
-    work = make_run(Shape())
-    planted(work)
-    by_test = summary_of(work).bridge.shifts[0]
-    tests = work.run.read(ChosenTest, views.tests_file(PLAIN))
-    work.run.write(ChosenTest, views.tests_file(PLAIN), [replace(test, call="c" * 64) for test in tests])
-    (line,) = summary_of(work).bridge.shifts
+def test_the_interval_of_a_shift_allows_for_generation_calls(planted: Work) -> None:
+    by_test = summary_of(planted).bridge.shifts[0]
+    tests = planted.run.read(ChosenTest, views.tests_file(PLAIN))
+    planted.run.write(ChosenTest, views.tests_file(PLAIN), [replace(test, call="c" * 64) for test in tests])
+    (line,) = summary_of(planted).bridge.shifts
     assert line.difference == by_test.difference
     assert (line.low, line.high) == (-1, 1) != (by_test.low, by_test.high)
 
 
-def test_issues_are_those_of_the_same_answers(make_run: MakeRun) -> None:
+def test_issues_are_those_of_the_same_answers(planted: Work) -> None:
     """Of answers with scores of (10, 9), (4, 4), (6, 8), (3, 3), (7, 5), (4, 6), (2, 2), (1, 0) and (8, 8)."""
-    work = make_run(Shape())
-    planted(work)
-    found = {line.issue: (line.readings, line.now, line.then) for line in summary_of(work).bridge.issues}
+    found = {line.issue: (line.readings, line.now, line.then) for line in summary_of(planted).bridge.issues}
     assert (found["A"], found["B"]) == ((9, 5, 4), (9, 0, 0))
 
 
-def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(work: Work) -> None:
     file = verdicts_file("strict", SUBJECTS[0], PLAIN)
     rows = work.run.read(Verdict, file)
     published(work, SUBJECTS[0], PLAIN, (5, 5, 5, 5, 5, None))
@@ -159,27 +150,23 @@ def test_one_answer_is_told_in_the_singular(make_run: MakeRun) -> None:
     assert told.endswith(" on 1 answer to 1 test")
 
 
-def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(work: Work) -> None:
     published(work, SUBJECTS[0], PLAIN, (5, 6, 7, 8, 9, None))
     last = summary_of(work).bridge.maps[-1]
     assert (last.score, last.answers) == (None, 6)
     assert "<td>6</td>" in page_of(work).split("Mean on the scale of then")[1].split("</table>")[0]
 
 
-def test_the_order_of_rows_changes_nothing(make_run: MakeRun) -> None:
-    work = make_run(Shape())
-    planted(work)
-    before = summary_of(work).bridge
+def test_the_order_of_rows_changes_nothing(planted: Work) -> None:
+    before = summary_of(planted).bridge
     for rater in ("strict", OLD):
         for subject in SUBJECTS:
             file = verdicts_file(rater, subject, PLAIN)
-            work.run.write(Verdict, file, work.run.read(Verdict, file)[::-1])
-    assert summary_of(work).bridge == before
+            planted.run.write(Verdict, file, planted.run.read(Verdict, file)[::-1])
+    assert summary_of(planted).bridge == before
 
 
-def test_a_kappa_of_an_issue_that_both_always_name_is_unknown_for_the_reason_given(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_kappa_of_an_issue_that_both_always_name_is_unknown_for_the_reason_given(work: Work) -> None:
     judged(work, SUBJECTS[0], PLAIN, (1, 2, 3, 4, 0, 1))
     published(work, SUBJECTS[0], PLAIN, (4, 3, 2, 1, 0, 1))
     issues = {line.issue: (line.now, line.then, line.kappa) for line in summary_of(work).bridge.issues}

@@ -1,7 +1,5 @@
 """Components of variance against planted ones, mean squares by projections, and a design by hand."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, astuple
 from math import isnan, nan, sqrt
 

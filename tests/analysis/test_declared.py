@@ -1,7 +1,5 @@
 """A declared analysis is computed as it was declared, first on the page and in the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import comb
@@ -127,9 +125,7 @@ def judged(make_run: MakeRun, judges: tuple[str, ...], score: Callable[[int, int
 
 
 @pytest.mark.parametrize(("dimension", "faults"), [(DIMENSIONS[0], 12), (OVERALL, 24)])
-def test_a_judge_is_compared_with_the_panel_as_if_it_were_any_judge(
-    make_run: MakeRun, dimension: str, faults: int
-) -> None:
+def test_a_judge_is_compared_with_the_panel_as_any_judge(make_run: MakeRun, dimension: str, faults: int) -> None:
     """Each of 12 tests gets no points from one judge, who is never the first: any judge is so with 1/5."""
     summary = judged(make_run, PANEL_OF_FIVE, lambda judge, test: 10.0 * (test >= 12 or judge != 1 + test % 4))
     (row,) = (r for r in family(summary, "f") if (r.one, r.other, r.dimension) == ("a", PANEL, dimension))

@@ -1,7 +1,5 @@
 """A judge's shift is significant by the test whose power the table shows, on the page and as a finding alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random

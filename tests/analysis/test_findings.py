@@ -1,7 +1,5 @@
 """Signs of trouble are raised when they are there, and only then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
@@ -46,6 +44,11 @@ from hab_ray.work import Work
 from tests.analysis.conftest import settings
 from tests.analysis.sound_runs import DIMENSIONS, FIRST, JUDGES, SUBJECTS, TESTS, change, finding, kinds, sound
 from tests.small_runs import MakeRun, answer_files, revise, summary_of, verdict_files
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return sound(make_run)
 
 
 def answers(work: Work, change: Callable[[int, Response], Response], subject: str) -> None:
@@ -122,8 +125,7 @@ def failing(work: Work) -> None:
 
 
 @pytest.mark.parametrize(("issues", "found"), [(1, 0), (2, 0), (3, 4)])
-def test_all_issues_of_a_rubric_with_one_or_two_may_well_apply(make_run: MakeRun, issues: int, found: int) -> None:
-    work = sound(make_run)
+def test_all_issues_of_a_rubric_with_one_or_two_may_well_apply(work: Work, issues: int, found: int) -> None:
     few = work.rubrics[FIRST].judging.issues[:issues]
     letters = tuple(issue.letter for issue in few)
     change(work, lambda row: replace(row, issues=letters if number_of(row) % 3 == 0 else ()))
@@ -181,8 +183,7 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Callable[[Work], None]) -> None:
-    work = sound(make_run)
+def test_planted_trouble_is_found_and_nothing_else(work: Work, plant: Callable[[Work], None]) -> None:
     plant(work)
     assert kinds(work) == PLANTED[plant] | {"trained_on"}
 
@@ -196,17 +197,13 @@ def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Cal
         (TESTS, {"settings": '{"temperature": "1"}'}, {"settings_differ"}),
     ],
 )
-def test_trouble_in_the_first_answers_of_a_subject_is_found(
-    make_run: MakeRun, count: int, changes: dict[str, Any], found: set[str]
-) -> None:
-    work = sound(make_run)
+def test_trouble_in_answers_is_found(work: Work, count: int, changes: dict[str, Any], found: set[str]) -> None:
     answers(work, lambda at, row: replace(row, **changes) if at < count else row, "poor")
     assert kinds(work) == found | {"trained_on"}
 
 
-def test_the_share_of_cut_answers_is_of_those_that_exist_and_not_of_those_judged(make_run: MakeRun) -> None:
+def test_the_share_of_cut_answers_is_of_those_that_exist_and_not_of_those_judged(work: Work) -> None:
     """One of ten answers is cut, and nine of ten are missing; the cut one has no verdict."""
-    work = sound(make_run)
     first = answer_files(work, "poor")[0]
     cut, *others = work.run.read(Response, first)[:10]
     for file in answer_files(work, "poor"):
@@ -220,8 +217,7 @@ def test_the_share_of_cut_answers_is_of_those_that_exist_and_not_of_those_judged
     assert "poor 10 %" in finding(work, "truncation").detail
 
 
-def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(work: Work) -> None:
     all_good(work)
     found = finding(work, "separates_nobody")
     assert "ask clarifying questions: each pair's difference is the same in every call" in found.detail
@@ -256,8 +252,7 @@ def test_that_no_two_subjects_differ_anywhere_is_said_only_if_pairs_are_known_ev
     assert partly.title == "Some dimensions tell no two subjects apart" and partly.severity == Severity.LOW
 
 
-def test_that_no_two_subjects_differ_is_the_first_thing_said(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_that_no_two_subjects_differ_is_the_first_thing_said(work: Work) -> None:
     change(work, lambda row: replace(row, issues=("A",) if number_of(row) % (2 + (row.subject == "poor")) else ()))
     found = finding(work, "separates_nobody")
     assert found.title == "No two subjects differ significantly, overall or in any dimension"
@@ -273,8 +268,7 @@ def test_overall_detects_what_its_dimensions_do_together() -> None:
     assert Design.together(parts).smallest == pytest.approx(hypot(*(part.smallest for part in parts)) / 2, rel=0.03)
 
 
-def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_changed_model_splits_its_cells_with_counts_and_means(work: Work) -> None:
     changed_meanwhile(work)
     found = finding(work, "model_changed")
     assert "The answers of good came from 2 models" in found.title and found.number == 2
@@ -288,8 +282,7 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRu
     assert found.detail.endswith("Each mean is over different answers.")
 
 
-def test_a_model_that_changed_between_two_dimensions_is_reported(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_model_that_changed_between_two_dimensions_is_reported(work: Work) -> None:
     answers(work, lambda at, row: replace(row, model_reported=f"good {row.dimension}"), "good")
     change(work, lambda row: replace(row, model_reported=f"one {row.dimension}"), judges=("one",))
     of_subject, of_judge = (one for one in findings(summary_of(work)) if one.kind == "model_changed")
@@ -301,8 +294,7 @@ def test_a_model_that_changed_between_two_dimensions_is_reported(make_run: MakeR
         assert f"{spoken}: one {name} {TESTS * len(SUBJECTS)} (" in of_judge.detail
 
 
-def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(work: Work) -> None:
     denials(work)
     found = finding(work, "denies_what_it_lists")
     assert found.severity == Severity.HIGH and found.title.startswith("two lists issues")
@@ -352,8 +344,7 @@ def test_the_worst_three_come_first_and_what_is_only_good_to_know_is_not_among_t
     assert worst(found[:1]) == []
 
 
-def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_finding_is_a_row_with_its_number_and_what_to_do(work: Work) -> None:
     failing(work)
     found = list(findings(summary_of(work)))
     assert [one.severity for one in found] == sorted((one.severity for one in found), reverse=True)
@@ -464,8 +455,7 @@ def test_a_subject_without_any_score_is_not_said_to_have_other_dimensions() -> N
     assert found.detail == "It has no scored row in d one, d two." and found.number == 2
 
 
-def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_made_up(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_made_up(work: Work) -> None:
     file = views.tests_file(DIMENSIONS[0])
     work.run.folder.delete(file)
     found = findings(summary_of(work))
@@ -479,8 +469,7 @@ def test_missing_rows_name_the_worst_cell() -> None:
     assert "2 cells" in found.detail and "b in d one (5 of 30 rows)" in found.detail
 
 
-def test_an_unfinished_run_says_so_first(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_an_unfinished_run_says_so_first(work: Work) -> None:
     drawing_lots(work)
     half_done(work)
     first, *others = findings(summary_of(work))
@@ -627,8 +616,7 @@ def test_no_figure_is_minus_nought() -> None:
     assert not list(chance([], []))
 
 
-def test_people_who_have_rated_are_not_asked_for_again(make_run: MakeRun) -> None:
-    work = sound(make_run)
+def test_people_who_have_rated_are_not_asked_for_again(work: Work) -> None:
     drawing_lots(work)
     assert "have people rate" in finding(work, "agreement").remedy
     agreeing_people(work)

@@ -1,7 +1,5 @@
 """Designs and their dollars, and alternatives to the order, against direct computations over a run's rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,9 +104,7 @@ def test_what_other_designs_cost_and_bring(work: Work) -> None:
 
 
 @pytest.mark.parametrize(("turned", "share"), [(1, 1.0), (-1, 0.0)])
-def test_what_a_judge_likes_in_every_dimension_does_not_average_out(
-    make_run: MakeRun, turned: int, share: float
-) -> None:
+def test_what_a_judge_likes_everywhere_does_not_average_out(make_run: MakeRun, turned: int, share: float) -> None:
     """A judge who likes a subject in both dimensions alike, or in one and not in the other."""
     work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))
     first = next(iter(work.rubrics))
@@ -409,9 +405,7 @@ def test_what_more_tests_buy_in_one_dimension_alone_is_said_of_that_dimension(wo
 
 
 @pytest.mark.parametrize(("judges", "said"), [(("a",), "<p>With other points"), (("a", "b"), "<p>Without one of the")])
-def test_ranks_without_a_judge_are_spoken_of_only_in_a_panel_of_several(
-    make_run: MakeRun, judges: tuple[str, ...], said: str
-) -> None:
+def test_only_a_panel_of_several_has_ranks_without_one(make_run: MakeRun, judges: tuple[str, ...], said: str) -> None:
     assert said in page_of(make_run(Shape(judges=judges)))
 
 

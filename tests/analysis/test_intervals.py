@@ -1,7 +1,5 @@
 """Intervals against closed forms and scipy, and that they cover where the normal ones do not."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import comb
 from pathlib import Path

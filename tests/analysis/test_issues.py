@@ -1,7 +1,5 @@
 """Rates of issues against counts by hand, scipy's corrections and brute force."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Item-rest correlations and split halves against direct computations."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import isnan, sqrt
 

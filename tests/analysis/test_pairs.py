@@ -1,7 +1,5 @@
 """Differences of pairs against scipy and brute force, Holm by hand, ranges of ranks, and what a design can show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -115,9 +113,7 @@ def test_the_overall_p_flips_every_call_of_every_dimension() -> None:
 
 @pytest.mark.parametrize("tests", [(101, 103, 107), (149, 151, 157)])
 @pytest.mark.parametrize("lead", [0.0, 0.2, 0.4])
-def test_the_overall_p_over_unequal_numbers_of_tests_is_never_below_the_exact_one(
-    tests: tuple[int, int, int], lead: float
-) -> None:
+def test_the_overall_p_of_uneven_tests_is_never_below_the_exact_one(tests: tuple[int, int, int], lead: float) -> None:
     """Numbers of tests without a coarse common lattice: against all pairs of sums of two parts and the third's tail."""
     random = np.random.default_rng(tests[0])
     for _ in range(4):
@@ -244,11 +240,7 @@ def test_a_subject_without_scores_makes_no_difference_harder_to_detect(make_run:
     rows = differences(summary)
     assert sum(row.differs for row in rows if row.dimension == dimensions[1]) == 3
     designs = designs_of(rows, summary.settings)
-    assert {name: design.subjects for name, design in designs.items()} == {
-        OVERALL: 3,
-        dimensions[0]: 4,
-        dimensions[1]: 3,
-    }
+    assert {name: each.subjects for name, each in designs.items()} == {OVERALL: 3, dimensions[0]: 4, dimensions[1]: 3}
     assert designs[dimensions[1]].can_show_any and not designs[dimensions[0]].can_show_any
 
 

@@ -1,7 +1,5 @@
 """People beside judges, against the reference libraries, closed forms and what was planted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -70,10 +68,9 @@ def test_a_panel_of_two_that_disagrees_counts_half_on_an_issue() -> None:
 @pytest.mark.parametrize("side", [0.0, 1.0])
 def test_a_side_that_never_or_always_names_an_issue_leaves_no_kappa(side: float) -> None:
     some = np.array([0.0, 1.0] * 30)
-    for part in (
-        Rated(np.full((3, 60), side), some, np.arange(60)),
-        Rated(np.tile(some, (3, 1)), np.full(60, side), np.arange(60)),
-    ):
+    people = Rated(np.full((3, 60), side), some, np.arange(60))
+    judges = Rated(np.tile(some, (3, 1)), np.full(60, side), np.arange(60))
+    for part in (people, judges):
         found = kappa_with(part)
         assert (found.value, found.low, found.high, found.answers) == (None, None, None, 60)
 
@@ -247,6 +244,9 @@ def test_without_people_there_is_no_table(work: Work) -> None:
 Ends = tuple[float | None, float | None, float | None]
 
 
+A_MEAN = "A mean of several people is easier to agree with than one person"
+
+
 def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
     answers = 0 if among[0] is None else 60
     first = PeopleAgreed("overall", None, None, None, answers, raters, None, *among, None, None, None, False)
@@ -262,33 +262,29 @@ def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
             (0.7, 0.61, 0.8),
             7,
             "The panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.61 to 0.80) than people "
-            "agree with each other (alpha 0.50, 95 % interval 0.40 to 0.60). A mean of several people is easier to "
-            "agree with than one person.",
+            f"agree with each other (alpha 0.50, 95 % interval 0.40 to 0.60). {A_MEAN}.",
         ),
         (
             (0.996, 0.61, 0.998),
             (0.5, 0.004, 0.6),
             3,
             "The panel agrees less with people's mean scores (alpha 0.50, 95 % interval 0.004 to 0.60) than these 3 "
-            "people agree with each other (alpha 0.996, 95 % interval 0.61 to 0.998). A mean of several people is "
-            "easier to agree with than one person.",
+            f"people agree with each other (alpha 0.996, 95 % interval 0.61 to 0.998). {A_MEAN}.",
         ),
         (
             (0.3, 0.2, 0.6),
             (0.5, 0.4, 0.8),
             7,
             "Whether the panel agrees better with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.80) than "
-            "people with each other (alpha 0.30, 95 % interval 0.20 to 0.60) is open: the intervals overlap. A mean "
-            "of several people is easier to agree with than one person. Below 0.4, people cannot check the "
-            "judges.",
+            "people with each other (alpha 0.30, 95 % interval 0.20 to 0.60) is open: the intervals overlap. "
+            f"{A_MEAN}. Below 0.4, people cannot check the judges.",
         ),
         (
             (0.5, None, None),
             (0.7, 0.6, 0.8),
             7,
             "Whether the panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.60 to 0.80) than "
-            "people with each other (alpha 0.50) is open: an interval is unknown. A mean of several people is easier "
-            "to agree with than one person.",
+            f"people with each other (alpha 0.50) is open: an interval is unknown. {A_MEAN}.",
         ),
         (
             (None, None, None),

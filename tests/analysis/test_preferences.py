@@ -1,7 +1,5 @@
 """What judges are partial to is recovered where it was planted, and nowhere else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random

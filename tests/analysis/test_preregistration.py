@@ -1,7 +1,5 @@
 """What a reader is told of the analysis that was declared."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,16 +39,11 @@ def record(*listed: Declaration) -> Record:
             (declared(0, 0.05, 0), declared(1, 0.01, 7)),
             ["before the first answer", "changed once", "when 7 answers existed."],
         ),
-        (
-            (declared(0, 0.05, 0), declared(1, 0.01, 7), declared(2, 0.05, 9)),
-            ["changed 2 times", "when 9 answers existed."],
-        ),
+        ((declared(0, 0.05, 0), declared(1, 0.01, 7), declared(2, 0.05, 9)), ["changed 2 times", "when 9 answers"]),
         ((declared(0, 0.05, 0), declared(1, None, 7)), ["Exploratory", "taken back on 2026-11-22"]),
     ],
 )
-def test_the_summary_says_when_it_was_declared_and_whether_it_held(
-    listed: tuple[Declaration, ...], told: list[str]
-) -> None:
+def test_the_summary_says_when_it_was_declared_and_kept(listed: tuple[Declaration, ...], told: list[str]) -> None:
     found = preregistration_status(record(*listed))
     assert all(part in found.summary for part in told), found.summary
     assert ("exploratory" in found.summary.lower()) and len(found.changes) == len(listed) - 1

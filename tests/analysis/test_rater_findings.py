@@ -1,7 +1,5 @@
 """People who cannot check the judges, and raters who did not read, are named; careful ones are not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -46,8 +44,7 @@ def one_is_careless(work: Work) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "severity", "who"),
-    [("abcde", Severity.HIGH, "5 people"), ("a", Severity.MEDIUM, "1 person")],
+    ("names", "severity", "who"), [("abcde", Severity.HIGH, "5 people"), ("a", Severity.MEDIUM, "1 person")]
 )
 def test_a_single_rater_does_not_speak_for_people(make_run: MakeRun, names: str, severity: Severity, who: str) -> None:
     work = sound(make_run)
@@ -112,9 +109,7 @@ def beside(rater: str, low: float, high: float) -> PeopleAgreed:
         ([], False),
     ],
 )
-def test_a_rater_at_chance_is_named_only_if_half_of_the_others_agree_better(
-    others: list[tuple[float, float]], named: bool
-) -> None:
+def test_a_rater_at_chance_is_named_if_half_the_others_agree(others: list[tuple[float, float]], named: bool) -> None:
     rest = [beside(f"R{at}", *ends) for at, ends in enumerate(others, 2)]
     assert bool(list(raters_at_chance([among(0.5, 0.4, 0.6), beside("R1", 0.0, 0.3), *rest], ["one"]))) == named
     assert not list(raters_at_chance([among(0.5, 0.4, 0.6), beside("R1", 0.01, 0.3), *rest], ["one"]))

@@ -1,7 +1,5 @@
 """Raters beside the panel, by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -59,13 +57,8 @@ def test_published_scores_of_what_we_count_as_failed_are_shown_with_and_without(
     file = responses_file("alpha", PLAIN)
     responses = work.run.read(Response, file)
     work.run.write(Response, file, [*responses[:2], replace(responses[2], state=State.FAILED), *responses[3:]])
-    rate(
-        work,
-        PLAIN,
-        "published o3",
-        Rater.PUBLISHED,
-        [replace(r, score=s) for r, s in zip(rows, (9, 5, 0), strict=False)],
-    )
+    judged = [replace(r, score=s) for r, s in zip(rows, (9, 5, 0), strict=False)]
+    rate(work, PLAIN, "published o3", Rater.PUBLISHED, judged)
     (line,) = table(work)
     assert (line.rated, line.failed, line.compared) == (3, 1, 2)
     assert (line.mean, line.mean_answered) == pytest.approx((14 / 30, 0.7))

@@ -1,7 +1,5 @@
 """Which reading made the scores of imported wording, and what the other would have made of the same replies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +20,7 @@ from tests.small_runs import summary_of
 
 READ, OWN = DIMENSIONS
 # By the number of a judge's call: equal; a letter twice; no list; two objects; nothing.
-REPLIES = (
-    '{"issues": []}',
-    '{"issues": ["B", "B"]}',
-    '{"assessment": "So."}',
-    'It returns {}. {"issues": ["B"]}',
-    "none",
-)
+REPLIES = ('{"issues": []}', '{"issues": ["B", "B"]}', '{"assessment": ""}', 'It returns {}. {"issues": ["B"]}', "none")
 
 
 class Replying(Run):

@@ -1,7 +1,5 @@
 """An analysis is added by its two files alone."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -106,10 +104,7 @@ def test_every_analysis_bears_a_dimension_without_tests(make_run: MakeRun) -> No
     assert set(agreed["dimension"].to_pylist()) == {other}
 
 
-def test_a_table_is_computed_anew_only_where_something_has_changed(
-    make_run: MakeRun, lengths: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = make_run(Shape())
+def test_only_a_changed_table_is_made_anew(work: Work, lengths: None, monkeypatch: pytest.MonkeyPatch) -> None:
     report(work)
     calls: list[int] = []
 
@@ -128,8 +123,7 @@ def test_a_table_is_computed_anew_only_where_something_has_changed(
     assert "alpha: 0" in report(work) and len(calls) == 4
 
 
-def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_tables_follow_the_candidates_which_say_what_call_made_each_test(work: Work) -> None:
     report(work)
     dimension = next(iter(work.rubrics))
     tests = work.run.read(ChosenTest, views.tests_file(dimension))
@@ -151,10 +145,8 @@ def test_nothing_is_left_of_it_without_its_files(make_run: MakeRun) -> None:
 
 
 def test_a_formula_in_a_name_is_text(tmp_path: Path) -> None:
-    table = pa.table(
-        {"subject": ["=1+1", "plain", "good"], "low": [-0.5, None, None], "issues": [["A", "B"], None, []]}
-    )
-    assert to_csv(table).decode() == '"subject","low","issues"\n"\'=1+1",-0.5,"A B"\n"plain",,\n"good",,"none"\n'
+    table = pa.table({"subject": ["=1+1", "text", "good"], "low": [-0.5, None, None], "issues": [["A", "B"], None, []]})
+    assert to_csv(table).decode() == '"subject","low","issues"\n"\'=1+1",-0.5,"A B"\n"text",,\n"good",,"none"\n'
 
 
 def test_every_module_of_the_package_is_one_analysis_with_a_template() -> None:

@@ -1,7 +1,5 @@
 """How steady a judge is, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.analysis.marks import VerdictMark

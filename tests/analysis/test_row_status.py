@@ -1,7 +1,5 @@
 """The status of each row, and the counts with their reasons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hab_ray.analysis.marks import RowIndex
@@ -41,12 +39,8 @@ def test_an_answer_that_its_file_lacks_is_not_open_as_no_run_will_bring_it() -> 
 def test_every_replicate_has_a_status_of_its_own() -> None:
     read = [verdict("d1-0", 5), verdict("d1-0", None, reason="no JSON", replicate=2)]
     found = row_statuses(RowIndex.of([answer("d1-0")], read), settings(tests={"d1": 1}, replicates=3))
-    assert [(f.judge, f.state) for f in found] == [
-        (None, State.OK),
-        ("j", State.OK),
-        ("j", MissingReason.OPEN),
-        ("j", State.UNREADABLE),
-    ]
+    assert [f.judge for f in found] == [None, "j", "j", "j"]
+    assert [f.state for f in found] == [State.OK, State.OK, MissingReason.OPEN, State.UNREADABLE]
 
 
 def test_truncated_answers_are_named_when_they_are_left_out() -> None:

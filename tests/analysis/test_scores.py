@@ -1,7 +1,5 @@
 """Means and intervals against cells computed by hand and against scipy.stats."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -236,9 +234,7 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Answered], list[Judge
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
-def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
-    run: tuple[list[Answered], list[Judged]], cut: Any
-) -> None:
+def test_a_run_taken_in_by_parts_shows_what_its_rows_show(run: tuple[list[Answered], list[Judged]], cut: Any) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
     parts = []

@@ -1,7 +1,5 @@
 """The shift of a judge, its interval, kappas and maps: exact on planted tables, covered in made repetitions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt

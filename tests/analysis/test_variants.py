@@ -1,7 +1,5 @@
 """Variants beside their bases, against scipy and by counting signs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import fmean
 

@@ -4,8 +4,6 @@ A case is made in an empty folder, in which a good input of its kind already lie
 refuse it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Bad files of tests: JSON lines, and Parquet that is damaged, of other types, or a bomb."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,17 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.bad_inputs.cases import (
-    NESTED,
-    NO_FILES,
-    RUBRIC,
-    BadInput,
-    both,
-    no_utf8,
-    placing,
-    sweep_with,
-    writing,
-)
+from tests.bad_inputs.cases import NESTED, NO_FILES, RUBRIC, BadInput, both, no_utf8, placing, sweep_with, writing
 
 GOOD = {"id": "t1", "dimension": RUBRIC, "prompt": "Is it prime?"}
 PLAN = ("plan", "sweep.yaml")

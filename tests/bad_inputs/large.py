@@ -1,7 +1,5 @@
 """Files that are small on disk and huge once they are read, or huge and of no use: refused before they are unpacked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -158,11 +156,7 @@ def large_files() -> dict[str, tuple[str, str, str | bytes | Filled]]:
         "20 MB of empty lines in a table": ("csv", "empty lines", Filled(_HEAD, "\n")),
         "20 MB of blanks": ("json", "not a JSON list", Filled("", " ")),
         "a list without an end": ("json", "deeply", Filled("[", "[")),
-        "a text that is no UTF-8 behind 20 MB": (
-            "csv",
-            "UTF-8",
-            Filled(_HEAD, f"{RUBRIC},{_TEXT_OF_A_ROW}\n", b"\xff\xff\n"),
-        ),
+        "no UTF-8 behind 20 MB": ("csv", "UTF-8", Filled(_HEAD, f"{RUBRIC},{_TEXT_OF_A_ROW}\n", b"\xff\xff\n")),
         "a page of 2 GB": ("parquet", "MiB", zstd_bomb()),
         "a page of 2 GB that claims nothing": ("parquet", "MiB", zstd_bomb(100)),
         "30,000 levels": ("parquet", "columns", _deep(30_000)),

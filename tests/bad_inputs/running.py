@@ -1,7 +1,5 @@
 """Runs `hab` on bad inputs in this process, each within its time; as a program, on those that may crash it."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

@@ -1,7 +1,5 @@
 """Damaged folders of runs and stores, read by `hab status` and `hab report`."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

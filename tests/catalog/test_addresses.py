@@ -1,7 +1,5 @@
 """Addresses and headers of endpoints: no secret may stand in a sweep file, and what cannot work is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -103,35 +101,27 @@ def test_the_catalogues_addresses_are_usable() -> None:
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_an_address_that_cannot_work_or_holds_a_secret_is_refused_with_the_remedy(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_or_wrong_address_is_refused(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, output = planned(sweep(tmp_path, url=url), monkeypatch)
     assert status == 2 and "providers.house.url: " in output and REFUSED[url] in output
     assert SECRET not in output and "Value error" not in output
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_headers_that_cannot_be_sent_are_refused_and_values_are_not_repeated(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_that_cannot_be_sent_are_refused(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headers, cause = HEADERS[case]
     status, output = planned(sweep(tmp_path, url="http://localhost:1/v1", headers_env=headers), monkeypatch)
     assert status == 2 and "providers.house.headers_env" in output and cause in output
     assert SECRET not in output
 
 
-def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_in_place_of_its_variables_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     status, output = planned(sweep(tmp_path, url="http://localhost:1/v1", key_env=SECRET), monkeypatch)
     assert status == 2 and "providers.house.key_env: is not the name of an environment variable" in output
     assert SECRET not in output
 
 
-def test_a_variable_that_is_not_set_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_that_is_not_set_is_named_before_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sweep(
         tmp_path, url="http://localhost:1/v1", headers_env={"Authorization": "TEAM_TOKEN", "X-Org": "TEAM_ORG"}
     )
@@ -143,9 +133,7 @@ def test_a_variable_that_is_not_set_is_named_before_anything_starts(
     assert status == 0 and SECRET not in output
 
 
-def test_a_record_with_a_secret_in_an_address_is_refused_without_showing_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_with_a_secret_in_an_address_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = sweep(tmp_path, url="http://localhost:1/v1")
     run = tmp_path / "runs/one"
     run.mkdir(parents=True)

@@ -1,7 +1,5 @@
 """What the catalogue says that models take, against the vendors as the simulator plays them."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

@@ -1,7 +1,5 @@
 """Endpoints that are like a vendor of the catalogue: what they keep of it, and what they never do."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 
@@ -39,8 +37,7 @@ def test_a_model_is_the_catalogues_but_for_its_batches(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("like", "name", "kind"),
-    [("anthropic", "claude-haiku-4-5", "anthropic"), ("mistral", "mistral-large-4", "openai")],
+    ("like", "name", "kind"), [("anthropic", "claude-haiku-4-5", "anthropic"), ("mistral", "mistral-large-4", "openai")]
 )
 def test_any_vendors_protocol_comes_with_its_models(like: str, name: str, kind: str) -> None:
     shown = catalog(like=like)

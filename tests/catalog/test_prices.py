@@ -1,7 +1,5 @@
 """The shipped catalogue's prices against vendors' published ones, what a sweep may say of them, and exact costs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -109,18 +107,14 @@ def test_a_price_is_that_of_the_day() -> None:
         ("gemini-3.5-flash", 1.5, 0.75, date(2026, 10, 8)),
     ],
 )
-def test_a_name_costs_what_the_model_costs_that_answers_to_it(
-    name: str, before: float, after: float, day: date
-) -> None:
+def test_a_name_costs_what_the_model_costs_that_answers(name: str, before: float, after: float, day: date) -> None:
     entry = load_catalog().find(name)
     prices = [priced(entry, on).price for on in (day - timedelta(days=1), day)]
     assert [price and price.input for price in prices] == [before, after]
 
 
 @pytest.mark.parametrize(("mode", "before", "after"), [(Mode.ONLINE, 2, 4), (Mode.BATCH, 1, 2)])
-def test_a_listed_rise_is_booked_from_its_day_on_and_reserved_three_days_before(
-    mode: Mode, before: int, after: int
-) -> None:
+def test_a_listed_rise_is_booked_on_its_day_and_reserved_before(mode: Mode, before: int, after: int) -> None:
     rise = date(2026, 12, 1)
     entry = priced(load_catalog().find("gemini-4-argon"), TODAY)
     prices, days = rates(entry, mode), [rise - timedelta(days=ahead) for ahead in (4, 3, 1, 0)]
@@ -355,9 +349,7 @@ def test_parts_without_a_price_of_their_own_cost_as_much_as_the_input() -> None:
 
 
 @given(prices(), usages())
-def test_a_cost_is_the_exact_sum_rounded(
-    given_price: tuple[Price, tuple[Decimal, Decimal, Decimal, Decimal]], usage: Usage
-) -> None:
+def test_costs_are_exact(given_price: tuple[Price, tuple[Decimal, Decimal, Decimal, Decimal]], usage: Usage) -> None:
     price, (whole, output, cached, written) = given_price
     fresh = usage.input - usage.cached - usage.cache_written
     dollars_per_million = fresh * whole + usage.cached * cached + usage.cache_written * written + usage.output * output

@@ -1,7 +1,5 @@
 """An OpenAI-like batch API that answers with hostile texts wherever a vendor's text goes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

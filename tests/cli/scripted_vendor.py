@@ -1,7 +1,5 @@
 """An OpenAI-like vendor that answers chats as a test says, in a thread of this process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A stage, an export format and a command of another distribution: files alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -57,9 +55,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 
 
 @pytest.mark.integration
-def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
-    desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_is_files_alone(desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {"acme_words": COUNTING, "acme_totals": TOTALS, "acme_longest": LONGEST}
     distributions.install_modules("acme-hab", "0.3", modules, GROUPS)
     desk.environment["PYTHONPATH"] = str(distributions.site)
@@ -118,9 +114,7 @@ def test_a_command_that_returns_no_exit_status_is_named(returned: str, distribut
 UNREADABLE = (b"[hab_ray.providers]\nthis line is no entry\n", b"[hab_ray.providers]\nacm\xe9 = acme_hab:VENDOR\n")
 
 
-def test_a_package_with_unreadable_entry_points_is_named_only_where_one_is_missing(
-    distributions: Distributions, tmp_path: Path
-) -> None:
+def test_unreadable_entry_points_are_named_where_one_is_missing(distributions: Distributions, tmp_path: Path) -> None:
     distributions.install_modules("acme-good", "1", {"acme_quiet": ENDING}, {"hab_ray.commands": {"quiet": "q:q"}})
     distributions.install("acme-hab", "0.3", "acme_hab", "", acme="acme_hab:VENDOR")
     for content in UNREADABLE:
@@ -135,9 +129,7 @@ def test_a_package_with_unreadable_entry_points_is_named_only_where_one_is_missi
     assert done.returncode == 2 and "nosuch.yaml: there is no such file" in done.stderr
 
 
-def test_an_entry_point_that_is_no_address_leaves_other_messages_alone(
-    distributions: Distributions, tmp_path: Path
-) -> None:
+def test_a_bad_entry_point_leaves_other_messages_alone(distributions: Distributions, tmp_path: Path) -> None:
     distributions.install_modules("acme-hab", "0.3", {}, {"hab_ray.formats": {"bad": "acme-bad:write"}})
     done = CliRunner().invoke(app, ["plan", str(tmp_path / "nosuch.yaml")])
     assert done.exit_code == 2 and "nosuch.yaml: there is no such file" in done.output

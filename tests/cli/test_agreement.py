@@ -1,7 +1,5 @@
 """`hab agreement`: which command reads ratings, and which columns of a table for a paper say nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every bad input ends with its status and a message that names file, key and remedy: no traceback, no hang."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

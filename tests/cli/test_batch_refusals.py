@@ -1,7 +1,5 @@
 """What a run does where a vendor takes no batch, or not with all its rows. Only the online half of `auto` needs Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +45,7 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     assert "not cancelled, since it is not open" in desk.says("batches", "cancel", "run", "xai/000001")
 
 
-def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_batches(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_an_open_batch_is_collected_though_its_model_has_no_batches_now(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 3}})
     sweep = sweep_file(desk.folder, "xai", sim.url, "before")
     account, price = account_of(sweep), {"input": 1, "output": 2}

@@ -1,7 +1,5 @@
 """Runs by batch from end to end, as a user starts, leaves, watches, cancels and collects them. No Ray is needed."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

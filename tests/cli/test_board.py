@@ -1,7 +1,5 @@
 """What has to be known of the judges is said above the leaderboard, on the terminal as on the page."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace
@@ -42,9 +40,7 @@ def test_what_judges_lost_is_counted_by_judge(make_run: MakeRun, capsys: pytest.
     assert said in terminal and "12 of 120" in page
 
 
-def test_a_narrow_terminal_shows_the_board_and_a_very_narrow_one_the_names(
-    make_run: MakeRun, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_shows_the_board_or_the_names(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
     summary = summary_of(make_run(Shape(subjects=("first-subject", "other-subject"))))
     for width, row, count in ((40, r"\d-[.1]", 2), (20, r"(first|other)-subj.* \d\.\d\d \d\.\d\d", 2)):
         show_board(summary, Terminal(width=width))

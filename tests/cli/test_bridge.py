@@ -1,7 +1,5 @@
 """Published answers judged again beside the published verdicts: import, plan, run and table, as the README says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs and stores in a bucket: every command works there, with the same results as on a disk."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,9 +39,7 @@ def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
     return desk.sweep("small", url, account, **changes)
 
 
-def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
-) -> None:
+def test_a_sweep_in_a_bucket_ends_as_on_disk(bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors) -> None:
     """Both stores have one secret, so that the judge is sent the same words."""
     folder = open_folder(Location.of(bucket))
     for place in (str(desk.folder), bucket):
@@ -68,9 +64,7 @@ def holding(folder: Folder, text: str) -> list[str]:
     return [name for name in names if text.encode() in folder.get(name)]
 
 
-def test_a_run_on_disk_with_its_store_and_tests_in_a_bucket(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
-) -> None:
+def test_a_run_on_disk_with_its_store_in_a_bucket(bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors) -> None:
     lines = b'{"dimension": "encourage_learning", "prompt": "How do I learn to cook?"}\n'
     open_folder(Location.of(bucket)).put("given.jsonl", lines)
     mixed = {"store": f"{bucket}/store", "tests": f"{bucket}/given.jsonl"}
@@ -122,13 +116,7 @@ def test_a_command_ends_when_the_store_of_its_run_on_disk_is_in_such_a_bucket(
     assert done.exit_code == status and f"no answer from {silent} in" in done.output, done.output
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "export runs/a --format csv --out",
-        "init",
-    ],
-)
+@pytest.mark.parametrize("command", ["export runs/a --format csv --out", "init"])
 def test_what_is_written_to_this_machine_only_takes_no_address_of_a_bucket(command: str, tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/x"])

@@ -1,7 +1,5 @@
 """A sweep that declares its analysis, as a user runs it: recorded before the first answer, changes listed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

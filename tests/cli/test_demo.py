@@ -1,7 +1,5 @@
 """`hab demo`: which weights it takes, what it shows at its end."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -76,9 +74,7 @@ def test_large_weights_are_taken_where_there_is_room(
 
 
 @pytest.mark.parametrize("size", [LARGE, SMALL])
-def test_a_demo_runs_every_stage_on_the_weights_it_fetches_and_its_page_says_what_they_can_tell(
-    size: demo.Size,
-) -> None:
+def test_a_demo_runs_every_stage_on_the_weights_it_fetches_and_says_what_they_can_tell(size: demo.Size) -> None:
     sweep = load_sweep(ROOT / size.sweep)
     assert sweep.generate and sweep.validation != "off" and sweep.select and len(sweep.subjects) == 2
     assert str(sweep.store) == f"{sweep.run_folder}/store" != "store"
@@ -118,9 +114,7 @@ def test_the_answer_shown_has_its_issues_in_the_rubrics_words(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("share", "is_said"), [(0.5, False), (1.0, True)])
-def test_an_answer_cut_at_its_limit_is_shown_only_if_all_are_and_then_said_to_be(
-    tmp_path: Path, share: float, is_said: bool
-) -> None:
+def test_a_cut_answer_is_shown_only_if_all_are_and_said_to_be_cut(tmp_path: Path, share: float, is_said: bool) -> None:
     write_run(tmp_path / "run", Shape(cut=share, dimensions=("encourage_learning",), tests=30))
     assert ("(cut at " in "\n".join(judged_answer(open_run(Location.of(tmp_path / "run"))))) is is_said
 

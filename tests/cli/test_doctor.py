@@ -1,7 +1,5 @@
 """`hab doctor`: what stands in the way, and one call of each kind, within a bound and on the store's record."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

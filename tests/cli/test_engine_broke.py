@@ -1,7 +1,5 @@
 """A signal to the whole process group, and a server of Ray that dies."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """A run in which all has failed is not complete, and says why in the vendor's words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

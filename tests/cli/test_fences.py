@@ -1,7 +1,5 @@
 """Fences and shared prompts as a user meets them: `hab run` by batch, `hab rubric check`. No Ray."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

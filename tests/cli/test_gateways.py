@@ -1,7 +1,5 @@
 """`hab` at gateways that are like a vendor: the sweep names no price, and every bill agrees with the vendor's meter."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,16 +31,12 @@ def charged(name: str, **more: Any) -> dict[str, Any]:
 
 def gateways(vendor: Vendors) -> Vendor:
     """A gateway that speaks OpenAI's protocol and has batches, and one that speaks Anthropic's and has none."""
-    wire = load_catalog().find(SUBJECT).wire
+    wire, subject = load_catalog().find(SUBJECT).wire, charged(SUBJECT, sampling="temperature")
     return vendor(
         batch={"turnaround": {"kind": "fixed", "value_s": 0.3}},
         accounts={
             "x/house": {"keys": ["sk-of-the-house"], "models": {JUDGE: charged(JUDGE)}},
-            "x/team": {
-                "kind": "anthropic",
-                "batch_api": False,
-                "models": {wire: charged(SUBJECT, sampling="temperature")},
-            },
+            "x/team": {"kind": "anthropic", "batch_api": False, "models": {wire: subject}},
         },
     )
 

@@ -1,7 +1,5 @@
 """Sweeps whose answers are given: judges alone are asked, and everything else is as ever."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A finished run that gets more tests and dimensions from a file, and other runs on its exported tests."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

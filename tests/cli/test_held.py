@@ -1,7 +1,5 @@
 """A store on a shared file system changes hands: a driver that was stopped spends nothing when it is continued."""
 
-from __future__ import annotations
-
 import signal
 import time
 

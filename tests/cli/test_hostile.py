@@ -1,7 +1,5 @@
 """Hostile texts from vendors, models, names and files through every command: none crashes it, none gets out raw."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -199,12 +197,7 @@ def test_the_live_view_shows_any_note_and_name(text: str) -> None:
 
 def test_a_terminal_without_unicode_ends_no_command(run: Path) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
-    done = subprocess.run(
-        [sys.executable, "-m", "hab_ray.cli", "status", run],
-        capture_output=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
+    hab = [sys.executable, "-m", "hab_ray.cli", "status", str(run)]
+    done = subprocess.run(hab, capture_output=True, env=environment, timeout=60)
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
     assert raw_in(done.stdout.decode("ascii")) == []

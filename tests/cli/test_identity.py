@@ -1,7 +1,5 @@
 """A run keeps its identity, and the store what it has spent, wherever its folder goes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -146,9 +144,7 @@ def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(
     assert before["hashes"]["tests"] in page.read_text() and SIMULATED in page.read_text()
 
 
-def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
-    desk: Desk, sim: Vendor, sweep: Path
-) -> None:
+def test_another_store_is_refused_as_it_knows_nothing_of_the_spending(desk: Desk, sim: Vendor, sweep: Path) -> None:
     """Also the default store of another directory, and a copy beside the store; one that was moved goes on."""
     kept, spent = (desk.folder / "run/sweep.yaml").read_bytes(), money(desk.folder / "run")["spent"]
     other = replace(desk, folder=desk.folder / "other")

@@ -1,7 +1,5 @@
 """`hab import` as a user calls it."""
 
-from __future__ import annotations
-
 import contextvars
 import io
 import itertools

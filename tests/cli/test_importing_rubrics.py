@@ -1,7 +1,5 @@
 """A checkout of the published code from its import to a sweep: what a vendor is sent is what that code says."""
 
-from __future__ import annotations
-
 import json
 
 from hab_ray.results import open_run

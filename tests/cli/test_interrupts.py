@@ -1,7 +1,5 @@
 """Ctrl-C while a command is imported, works or has ended: exit 130 or its own status, and never a traceback."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """What differs where `hab` is the entry point of a Ray job."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from pathlib import Path

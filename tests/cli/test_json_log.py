@@ -1,7 +1,5 @@
 """`hab run --log-format json`."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess
@@ -47,9 +45,7 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Vendors
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
-    desk: Desk, vendor: Vendors, form: str
-) -> None:
+def test_a_reader_that_has_seen_enough_ends_no_run(desk: Desk, vendor: Vendors, form: str) -> None:
     """`hab run --log-format json | head -2`: also what the log itself writes afterwards goes nowhere."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "head")

@@ -1,7 +1,5 @@
 """Batches that end before their results show, at every vendor: what the vendor's meter and our books say then."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

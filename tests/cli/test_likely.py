@@ -1,7 +1,5 @@
 """A sweep with a likely budget, through the command line: killed between its waves, within its budget, and told so."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -30,9 +28,7 @@ def batches(folder: Path) -> list[Batch]:
 
 
 @pytest.mark.parametrize("sent_before", [1, 2])
-def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
-    desk: Desk, vendor: Vendors, sent_before: int
-) -> None:
+def test_killed_between_waves_it_completes_within_its_budget(desk: Desk, vendor: Vendors, sent_before: int) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
     desk.environment["OPENAI_API_KEY"] = "a-key"
     path = likely(desk.folder, sim.url, {"usd": 1000, "reserve": "likely", "risk": 1e-6})

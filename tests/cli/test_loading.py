@@ -1,7 +1,5 @@
 """What a command loads: a status that is asked for again and again must not load what only a run needs."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import pytest

@@ -1,7 +1,5 @@
 """What `hab` says of itself."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -28,13 +26,8 @@ def test_version() -> None:
 
 def test_the_shell_completes_commands() -> None:
     environment = {"_HAB_COMPLETE": "complete_bash", "COMP_WORDS": "hab re", "COMP_CWORD": "1"}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("hab")],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    hab = Path(sys.executable).with_name("hab")
+    done = subprocess.run(hab, env=os.environ | environment, capture_output=True, text=True)
     assert done.stdout.split() == ["rehearse", "report"], done.stderr
 
 
@@ -101,9 +94,7 @@ def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch
     "command",
     ["plan jobs/small.yaml", "run jobs/small.yaml --yes", "doctor jobs/small.yaml", "status r", "runs", "rm r"],
 )
-def test_a_current_folder_that_was_deleted_is_told_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_deleted_current_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -1,7 +1,5 @@
 """`hab models`: the catalogue beside what the vendors list, which costs nothing and is hostile text like any other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

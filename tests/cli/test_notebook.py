@@ -1,7 +1,5 @@
 """The notebook and the commands of docs/paper.md work on a rehearsed run, as a reader has it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

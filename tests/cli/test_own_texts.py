@@ -1,7 +1,5 @@
 """A run keeps the user's own rubrics, themes and paraphrases, whose files may change after it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from hashlib import sha256
@@ -18,9 +16,7 @@ DIMENSION = "encourage_learning"
 TESTS = 12  # so many that some answer has the first issue
 
 
-def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_under_their_recorded_digests(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_by_their_digests(desk: Desk, vendor: Vendors) -> None:
     shipped = yaml.safe_load((bundled("rubrics") / f"{DIMENSION}.yaml").read_text(encoding="utf-8"))
     for folder in ("mine", "reworded"):
         (desk.folder / folder).mkdir()

@@ -1,7 +1,5 @@
 """docs/people.md, and comparing runs in docs/results.md, command by command: from sheets to how far judges agree."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -17,13 +15,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/people.md").read_text("utf-8")
 COMPARING = (ROOT / "docs/results.md").read_text("utf-8").split("## Compare two runs")[1].split("## ")[0]
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
-SHAPE = {
-    "tests": "seeds",
-    "dimensions": DIMENSIONS,
-    "subjects": ["sim/alpha", "sim/beta"],
-    "judges": ["sim/judge"],
-    "executor": "local",
-}
+MODELS = {"subjects": ["sim/alpha", "sim/beta"], "judges": ["sim/judge"]}
+SHAPE = {"tests": "seeds", "dimensions": DIMENSIONS, "executor": "local", **MODELS}
 
 
 def commands() -> list[str]:

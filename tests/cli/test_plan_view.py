@@ -1,7 +1,5 @@
 """The plan as `hab plan` shows it."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable
@@ -87,9 +85,7 @@ def test_time_is_told_by_the_way_that_calls_will_go(tmp_path: Path) -> None:
     assert by_batch.plan().online_seconds == 0 and "for what goes online" not in shown(by_batch, 300, short)
 
 
-def test_a_dimension_without_any_given_test_is_not_planned_with_those_to_select(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dimension_without_given_tests_has_none_to_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made(tmp_path)
     assert any("show" in line for line in detectable.detectable_effects(run.work))
     monkeypatch.setattr(detectable, "given_tests", lambda work: dict.fromkeys(work.rubrics, ()))

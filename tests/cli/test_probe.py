@@ -1,7 +1,5 @@
 """`hab plan --probe` as a user runs it, against the simulator; no Ray but where a run follows."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

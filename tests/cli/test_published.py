@@ -1,7 +1,5 @@
 """A run beside the published means: which model is whose, what is compared, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`hab rehearse` and `hab simulate` as a user runs them, through Ray and every vendor's protocol."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """`hab rubric check` and `hab rubric new` as they print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

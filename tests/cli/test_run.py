@@ -1,7 +1,5 @@
 """`hab run` from end to end against the simulator, as a user runs it."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import time

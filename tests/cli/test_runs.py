@@ -1,7 +1,5 @@
 """`hab runs` lists what there is; `hab rm` removes a run and nothing else, and what was paid for is not paid again."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -138,9 +136,7 @@ def test_a_run_is_removed_unless_its_driver_lives_whatever_the_last_report_says(
     third.release()
 
 
-def test_a_store_on_a_shared_file_system_without_locks_is_held_for_a_removal_as_for_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_store_without_locks_is_held_for_a_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(file: object, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -155,9 +151,7 @@ def test_a_store_on_a_shared_file_system_without_locks_is_held_for_a_removal_as_
     assert not run.path.exists()
 
 
-def test_a_removal_leaves_no_record_of_the_lease_unclaimed_and_of_a_copy_not_its_run_for_removed(
-    tmp_path: Path,
-) -> None:
+def test_a_removal_claims_its_lease_and_does_not_take_a_copy_for_its_run(tmp_path: Path) -> None:
     work = work_of(tmp_path)
     write_record(work, NOW)
     store, run, registry = work.sweep.store, work.run_path, Registry(work.sweep.store)

@@ -1,7 +1,5 @@
 """`hab scores`: what it prints in each form are the run's own scores and ranks."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Answers that each judge reads once more: when they are asked for, what they cost, and what they show."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import datetime, timedelta
@@ -142,9 +140,7 @@ def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vend
 
 
 @pytest.mark.parametrize(
-    ("rest", "tests", "repeats"),
-    [(WEEK / 2, 20, {1: 40}), (2 * WEEK, 12, {1: 40, 2: 40})],
-    ids=["days", "weeks"],
+    ("rest", "tests", "repeats"), [(WEEK / 2, 20, {1: 40}), (2 * WEEK, 12, {1: 40, 2: 40})], ids=["days", "weeks"]
 )
 def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_is_told(
     desk: Desk, vendor: Vendors, rest: timedelta, tests: int, repeats: dict[int, int]

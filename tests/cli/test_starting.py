@@ -1,7 +1,5 @@
 """`hab init` and `hab sweeps`: from nothing to a sweep that can be planned."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pty
@@ -101,9 +99,7 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file"), [("a b.yaml", "'a b.yaml'"), ("-x.yaml", "./-x.yaml"), ("d/c.yaml", "d/c.yaml")]
 )
-def test_the_commands_that_are_suggested_name_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
-) -> None:
+def test_suggestions_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str) -> None:
     """Both on the terminal and at the head of the file, as a shell takes it."""
     monkeypatch.chdir(tmp_path)
     assert f"next: hab rehearse {file}, hab plan {file}, hab run {file}" in printed(Path(name), GATEWAY)
@@ -159,19 +155,14 @@ def test_what_is_not_called_at_the_endpoint_is_said(desk: Desk) -> None:
     assert "is called at" not in printed(desk.folder / "gateway.yaml", replace(GATEWAY, judge=["gpt-6-luna"]))
 
 
-def test_an_embedding_model_that_is_not_at_the_endpoint_is_said_with_what_to_write_instead(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_embedding_model_elsewhere_is_said_with_what_to_write(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file = desk.folder / "own.yaml"
     told = printed(file, InitOptions(["m"], ["all"], "5", ["m"], "http://127.0.0.1:9/v1", price="0/0"))
     assert "is called at openai; if the endpoint has an embedding model, write `embedding: endpoint/NAME`" in told
     models = "    models: {emb: {purpose: embedding}}"
-    text = (
-        file.read_text()
-        .replace("text-embedding-3-small", "endpoint/emb")
-        .replace("  endpoint:", f"  endpoint:\n{models}")
-    )
+    text = file.read_text().replace("text-embedding-3-small", "endpoint/emb")
+    text = text.replace("  endpoint:", f"  endpoint:\n{models}")
     file.write_text(text)
     assert {name.partition("/")[0] for name in load_sweep(file).model_names()} == {"endpoint"}
     assert "if the endpoint has" not in printed(desk.folder / "gateway.yaml", GATEWAY)
@@ -279,9 +270,7 @@ def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:
     assert "gpt-6.1-terra-2026-11-20  0.1/0.5" in lines[1] and max(map(len, lines)) == TABLE_COLUMNS
 
 
-def test_a_run_beside_its_sweep_is_not_begun_anew_in_another_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_beside_its_sweep_is_not_begun_anew_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed(Path("first.yaml"), GATEWAY)
     (tmp_path / "runs/first").mkdir(parents=True)

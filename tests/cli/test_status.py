@@ -1,7 +1,5 @@
 """What `hab status` shows of a run, and what that takes."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections.abc import Callable
@@ -33,9 +31,7 @@ from tests.instant import MADE, NOW, Run, work_of
 @pytest.mark.parametrize(
     ("end", "is_open"), [(None, True), (Exit.INTERRUPTED, True), (Exit.COMPLETE, False)], ids=["none", "130", "0"]
 )
-def test_a_run_with_all_rows_known_so_far_is_not_taken_for_a_complete_one(
-    tmp_path: Path, end: Exit | None, is_open: bool
-) -> None:
+def test_all_rows_known_so_far_are_not_taken_for_all_rows(tmp_path: Path, end: Exit | None, is_open: bool) -> None:
     place, stages = Location.of(tmp_path), (StageProgress("judge", "a", 9, 9, 0, 0),)
     progress = Progress(
         "2026-01-01T00:00:00+00:00", 1, stages, 9, 0, 0, (), end=None if end is None else LastEnd.by(end)
@@ -65,9 +61,7 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
 
 
 @pytest.mark.parametrize("budget", [{}, {"budget_usd": 1000}])
-def test_what_a_killed_process_has_paid_and_not_reported_is_shown_once_the_run_goes_on(
-    desk: Desk, vendor: Vendors, budget: dict[str, int]
-) -> None:
+def test_what_a_killed_process_paid_is_shown_by_the_next(desk: Desk, vendor: Vendors, budget: dict[str, int]) -> None:
     sweep, run = small(desk, vendor().url, **budget), desk.folder / "run"
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
     desk.says("run", sweep, "--yes")
@@ -109,9 +103,7 @@ def test_a_lock_tells_whether_its_holder_lives_also_from_another_container(tmp_p
 
 
 @pytest.mark.parametrize("has_store", [False, True], ids=["empty", "with a store of its own"])
-def test_a_driver_is_seen_from_any_folder_also_with_a_relative_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_store: bool
-) -> None:
+def test_a_driver_is_seen_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_store: bool) -> None:
     for folder in ("here", "elsewhere"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -130,9 +122,7 @@ def test_a_driver_is_seen_from_any_folder_also_with_a_relative_store(
 
 
 @pytest.mark.parametrize("changes", [{"renewal": first_renewal(LeaseTimes())}, {"host": "far"}])
-def test_a_holder_that_no_lock_here_shows_is_taken_to_live_while_it_reports(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_holder_without_a_lock_here_lives_while_it_reports(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert held(tmp_path, since=datetime.now(UTC).isoformat(), **changes).is_driven
     status = held(tmp_path, **changes)
     assert status.silent and status.driver is None and status.died is None
@@ -175,9 +165,7 @@ def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
     return {(s["stage"], s["model"], s["done"], s["total"]) for s in (*status["stages"], *status["computed"])}
 
 
-def test_a_status_is_what_the_files_hold_and_takes_three_requests(
-    desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_status_of_files_takes_three_requests(desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.says("run", small(desk, vendor().url))
     status = status_of(desk)
     assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
@@ -193,9 +181,7 @@ def test_a_status_is_what_the_files_hold_and_takes_three_requests(
     assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None
 
 
-def test_lost_results_of_a_finished_run_are_named_until_the_same_command_brings_them_back(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_lost_results_are_named_until_the_same_command_brings_them_back(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     sweep = small(desk, sim.url)
     desk.says("run", sweep)

@@ -1,7 +1,5 @@
 """Stopping a run with Ctrl-C or SIGTERM: what is still sent, what is kept, what it says. By batch, so without Ray."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty
@@ -61,11 +59,7 @@ def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(desk: Desk,
     assert running.returncode == 130 and took < 15, output
     assert later_than(sim, at) == []
     assert sim.meter()["batch"]["created"] == 1 and events(desk.folder) == ["000001 intent", "000001 submitted"]
-    for words in (
-        "stopping: nothing new is sent; ",
-        "more for 1 open call worth",
-        "run the same command again to resume",
-    ):
+    for words in ("stopping: nothing new is sent; ", "more for 1 open call worth", "run the same command again to"):
         assert words in output
     assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
     assert lease_is_released(desk.folder)
@@ -103,9 +97,7 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: De
     assert sim.billed_once(2 * TESTS)
 
 
-def test_a_run_that_waits_for_its_batches_stops_without_asking_again_and_they_can_be_cancelled(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_a_run_that_waits_for_batches_stops_at_once_and_they_can_be_cancelled(desk: Desk, vendor: Vendors) -> None:
     """It says what stays at the vendor; a cancelled batch is collected, and its other rows are sent again."""
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "stuck", "ordinal": 1, "done": 0.5}])
     sweep = sweep_file(desk.folder, "openai", sim.url, "waiting")
@@ -127,13 +119,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
     process = subprocess.Popen(
-        command,
-        cwd=desk.folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        text=True,
+        command, cwd=desk.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
     )
     os.close(theirs)
     try:

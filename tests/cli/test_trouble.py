@@ -1,7 +1,5 @@
 """Broken files, full disks and bugs: one message with the remedy, a status that says what to do, no traceback."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource
@@ -21,9 +19,7 @@ from tests.sweep.crashing import TESTS, sweep_file
 
 
 @pytest.mark.parametrize("name", ["replies", "ledger"])
-def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
-    desk: Desk, vendor: Vendors, name: str
-) -> None:
+def test_a_store_that_cannot_be_listed_is_not_taken_for_an_empty_one(desk: Desk, vendor: Vendors, name: str) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
     (desk.folder / "store").mkdir()
@@ -66,9 +62,7 @@ def broken_by_limit(desk: Desk, sweep: Path, which: int, limit: int) -> str:
     return said
 
 
-def test_a_disk_that_is_full_when_the_report_is_written_is_told_by_status_with_the_remedy(
-    desk: Desk, vendor: Vendors
-) -> None:
+def test_a_full_disk_as_the_report_is_written_is_told_with_the_remedy(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "page", tests="seeds")
     said = broken_by_limit(desk, sweep, resource.RLIMIT_FSIZE, 30_000)
@@ -129,9 +123,7 @@ def test_an_output_that_nobody_reads_ends_in_silence(command: str) -> None:
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_asked_for(
-    verbose: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_one_line_and_a_traceback_only_on_request(verbose: bool, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(verbose: bool) -> Exit:
         raise ZeroDivisionError("a [/red] bug")
 
@@ -182,9 +174,7 @@ def bare(run: str):
 
 
 @pytest.mark.parametrize(("arguments", "status", "cause"), [(["nothing"], 0, ""), (["bare", "gone"], 2, "gone: ")])
-def test_a_command_may_return_nothing_or_lack_the_decorator(
-    arguments: list[str], status: int, cause: str, distributions: Distributions
-) -> None:
+def test_bare_commands_are_taken(arguments: list[str], status: int, cause: str, distributions: Distributions) -> None:
     groups = {"hab_ray.commands": {"nothing": "acme_more:nothing", "bare": "acme_more:bare"}}
     distributions.install_modules("acme-hab", "0.3", {"acme_more": MORE}, groups)
     path = os.pathsep.join([str(distributions.site), os.environ.get("PYTHONPATH", "")])

@@ -1,7 +1,5 @@
 """What `hab run` prints while it runs where there is no terminal."""
 
-from __future__ import annotations
-
 import io
 import sys
 from dataclasses import replace
@@ -58,9 +56,7 @@ def test_rows_that_were_in_the_store_are_no_speed() -> None:
         (replace(STAGE, stage="judge"), 100, "100/200 rows  $0.00  waits "),
     ],
 )
-def test_totals_that_later_stages_add_to_are_called_known_so_far(
-    judged: StageProgress, answered: int, told: str
-) -> None:
+def test_totals_that_later_stages_add_to_are_known_so_far(judged: StageProgress, answered: int, told: str) -> None:
     later = replace(STAGE, done=answered, answered=answered)
     stages = [replace(AT_START, elapsed_s=s, stages=(one, judged)) for s, one in ((0.0, STAGE), (15.0, later))]
     assert told in printed(*stages)[-1]
@@ -144,9 +140,7 @@ def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, los
     assert sent_and_paid(RunEnd(Exit.COMPLETE, (), {}, (), calls, nanousd, lost)) == told
 
 
-def test_what_a_program_reads_is_plain_whatever_colours_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_program_reads_no_colours(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.setenv(name, "1")
     console = output()

@@ -1,7 +1,5 @@
 """What is said of a run whose next calls wait for money."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path
@@ -33,17 +31,14 @@ def waiting(*models: str, money: BudgetStatus | None = MONEY) -> Progress:
 @pytest.mark.parametrize(
     ("models", "what"),
     [
-        (["openai/gpt-x"] * 3, "3 batches of openai/gpt-x must end first"),
-        (
-            [*"aaaabbbccde"],
-            "4 batches of a, 3 batches of b, 2 batches of c and 2 batches of other models must end first",
-        ),
-        ([], "calls in flight must be answered first"),
-        (["evil\n\x1b[31m"], "1 batch of evil [U+001B][31m must end first"),
+        (["openai/gpt-x"] * 3, "3 batches of openai/gpt-x must end"),
+        ([*"aaaabbbccde"], "4 batches of a, 3 batches of b, 2 batches of c and 2 batches of other models must end"),
+        ([], "calls in flight must be answered"),
+        (["evil\n\x1b[31m"], "1 batch of evil [U+001B][31m must end"),
     ],
 )
 def test_it_says_how_much_and_what_must_end(models: list[str], what: str) -> None:
-    told = f"waits for $12.40: {what} ($1,490.00 reserved and $5.00 spent of $1,500.00)"
+    told = f"waits for $12.40: {what} first ($1,490.00 reserved and $5.00 spent of $1,500.00)"
     assert waiting_for_money(waiting(*models)) == told
 
 

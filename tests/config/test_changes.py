@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from hab_ray.config.changes import Change, changes
 from hab_ray.config.sections import Select
 

@@ -1,7 +1,5 @@
 """The section that declares an analysis: what it takes, its digest, what a change of it is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +27,8 @@ def test_short_forms_are_the_long_ones() -> None:
     long = plan(primary={"dimension": "overall", "judge": "panel"}, stopping={"rule": "fixed"})
     assert long == plan() and long.sha256 == plan().sha256
     (family,) = long.families
-    assert (family.correction, family.dimensions, long.stopping.rule) == (
-        Correction.HOLM,
-        ("overall",),
-        StoppingRule.FIXED,
-    )
+    assert (family.correction, family.dimensions) == (Correction.HOLM, ("overall",))
+    assert long.stopping.rule == StoppingRule.FIXED
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.drafting.shipped import shipped_sweep, shipped_sweeps

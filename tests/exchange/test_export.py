@@ -1,7 +1,5 @@
 """Exports hold the run's rows, all of them and as they are, with a card that says what they are."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -95,9 +93,7 @@ def test_an_export_can_be_judged_again_if_a_subject_has_no_scored_response(make_
     assert all(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
 
 
-def test_tests_chosen_by_an_earlier_version_are_exported_with_their_generation_calls(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_tests_chosen_earlier_are_exported_with_their_generation_calls(make_run: MakeRun, tmp_path: Path) -> None:
     """Earlier versions wrote no column `call`, so it follows from the candidates."""
     work = make_run(Shape(dimensions=("correct_misinformation",)))
     first, *others = work.run.read(ChosenTest, file := views.tests_file("correct_misinformation"))
@@ -110,8 +106,7 @@ def test_tests_chosen_by_an_earlier_version_are_exported_with_their_generation_c
     assert summary_of(work).settings.calls_of(first.dimension) == ("key of a call", *(test.id for test in others))
 
 
-def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_what_a_judge_was_asked_is_told_only_where_it_is_known(work: Work, tmp_path: Path) -> None:
     name = verdicts_file("strict", "alpha", "ask_clarifying_questions")
     rows, rubric = work.run.read(Verdict, name), work.rubrics["ask_clarifying_questions"]
     now = replace(rows[0], rubric_sha256=rubric.sha256, prompts_sha256=work.prompts.sha256)
@@ -123,10 +118,7 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
     assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
 
 
-def test_no_cell_of_a_table_of_commas_is_a_formula_and_none_is_changed_by_reading_it_back(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
-    work = make_run(Shape())
+def test_no_cell_is_a_formula_and_none_is_changed_by_reading_it_back(work: Work, tmp_path: Path) -> None:
     dimension, *_ = work.rubrics
     name = responses_file("alpha", dimension)
     hostile = ["=1+1", "+1", "-1", "@a", "\t=1", "'=1", "''-a", "\uff1d1", "'plain'", "a=1"]
@@ -162,9 +154,7 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("csv-raw", "csv"), ("json", "jsonl")])
-def test_issues_of_verdicts_are_read_back_also_where_there_are_none_or_they_are_unknown(
-    form: str, ending: str, make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_issues_are_read_back_also_if_unknown(form: str, ending: str, make_run: MakeRun, tmp_path: Path) -> None:
     work = make_run(Shape(tests=12))
     dimension, *_ = work.rubrics
     file = verdicts_file("strict", "alpha", dimension)
@@ -181,9 +171,7 @@ def test_issues_of_verdicts_are_read_back_also_where_there_are_none_or_they_are_
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])
-def test_tests_and_answers_of_every_state_are_read_back(
-    form: str, ending: str, make_run: MakeRun, tmp_path: Path
-) -> None:
+def test_tests_and_answers_of_all_states_come_back(form: str, ending: str, make_run: MakeRun, tmp_path: Path) -> None:
     work = make_run(EVERYTHING)
     run = opened(work)
     exported(run, form, tmp_path / "out")
@@ -215,8 +203,7 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     assert "an answer counts only if every judge of the sweep scored it" in card
 
 
-def test_the_card_counts_the_exported_rows_of_all_raters(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_the_card_counts_the_exported_rows_of_all_raters(work: Work) -> None:
     file = verdicts_file("strict", "alpha", "correct_misinformation")
     first, *_ = work.run.read(Verdict, file)
     unread = replace(first, judge="anna", kind=Rater.PERSON, state=State.UNREADABLE, score=None, issues=None)
@@ -225,8 +212,7 @@ def test_the_card_counts_the_exported_rows_of_all_raters(make_run: MakeRun) -> N
     assert "- Exported as rows, and in no mean: 1 unreadable verdict.\n" in card(run, {}, "mit", licensed(run))
 
 
-def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_the_card_says_which_rows_are_in_no_table(work: Work) -> None:
     run = opened(work)
     said = card(run, {}, "mit", licensed(run))
     assert "varied" not in said and "sentinels" not in said
@@ -242,8 +228,7 @@ def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:
     assert "(sentinels) are in no table" in card(opened(work), {}, "mit", licensed(run))
 
 
-def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_the_card_says_which_wording_is_imported_and_carries_no_fence(work: Work, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     content = work.rubrics["correct_misinformation"].model_dump(mode="json", exclude_none=True)
     origin = {"source": "an invented\ncheckout", "licence": "cc0", "canaries": [CANARY]}
@@ -274,8 +259,7 @@ def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_r
     assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
 
 
-def test_the_card_shows_the_name_of_a_lost_file_as_text(make_run: MakeRun, tmp_path: Path) -> None:
-    work = make_run(Shape())
+def test_the_card_shows_the_name_of_a_lost_file_as_text(work: Work, tmp_path: Path) -> None:
     work.run.folder.put(MANIFEST, b"tests/[here](https://elsewhere.example)<b>.parquet\n")
     exported(opened(work), "hf", tmp_path / "out")
     card = (tmp_path / "out" / CARD).read_text()
@@ -290,9 +274,7 @@ def test_the_card_shows_licence_and_names_as_text(make_run: MakeRun, tmp_path: P
     assert "\\[a\\](http://x)" in body and "\\<b\\>\\_c\\_" in body and "!\\[i\\](http://y) \\<img src=x\\>" in body
 
 
-def test_nothing_is_written_over_and_nothing_is_left_half_written(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_over_and_nothing_is_left_half_written(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(Shape()))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/notes.txt").write_text("mine")
@@ -314,9 +296,7 @@ def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_an_export_interrupted_as_it_fills_an_existing_folder_leaves_it_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_interrupted_in_a_folder_empties_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     move, moves = os.replace, list[Path]()
 
     def interrupted(source: Path, target: Path) -> None:
@@ -333,9 +313,7 @@ def test_an_export_interrupted_as_it_fills_an_existing_folder_leaves_it_empty(
 
 
 @pytest.mark.parametrize("name", [".", "link", "x" * 250])
-def test_a_folder_to_write_may_be_the_current_one_a_link_or_have_a_long_name(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_to_write_may_be_any_empty_one(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to("empty")
     monkeypatch.chdir(tmp_path / "empty" if name == "." else tmp_path)
@@ -363,9 +341,7 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("code", WRITERS)
-def test_a_format_of_a_package_that_takes_or_returns_something_else_is_blamed_on_the_package(
-    code: str, make_run: MakeRun, distributions: Distributions, tmp_path: Path
-) -> None:
+def test_a_broken_format_is_named(code: str, make_run: MakeRun, distributions: Distributions, tmp_path: Path) -> None:
     distributions.install_modules("acme-hab", "0.3", {"acme_odd": code}, {"hab_ray.formats": {"odd": "acme_odd:write"}})
     with pytest.raises(ConfigError) as caught:
         exported(opened(make_run(Shape())), "odd", tmp_path / "out")

@@ -1,7 +1,5 @@
 """What comes from elsewhere without a known licence is in no export, and everything else is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -78,6 +76,7 @@ def found(folder: Path) -> set[str]:
 
 
 GIVEN = {"responses": {"file": "answers.jsonl", "subjects": ["beta"]}, "subjects": ["lab/alpha"]}
+BOTH_RUBRICS = {f"rubric {name}": UNKNOWN for name in (PLAIN, WITH_CONTEXT)}
 ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
 
 
@@ -85,30 +84,14 @@ ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
     ("sources", "sweep", "left_out"),
     [
         ({}, {"tests": "own.jsonl"}, set()),
-        (
-            {"tests": UNKNOWN},
-            {"tests": "tests.jsonl"},
-            QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA,
-        ),
+        ({"tests": UNKNOWN}, {"tests": "tests.jsonl"}, QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA),
         ({"tests": {**UNKNOWN, "licence": "mit"}}, {"tests": "tests.jsonl"}, set()),
         ({"responses": UNKNOWN}, {"tests": "own.jsonl", **GIVEN, **ALPHA_IS_ASKED}, BETA | ABOUT_BETA),
-        (
-            {"responses": UNKNOWN},
-            {"tests": None, **GIVEN, **ALPHA_IS_ASKED},
-            QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA,
-        ),
+        ({"responses": UNKNOWN}, {"tests": None, **GIVEN, **ALPHA_IS_ASKED}, ALL),
         ({"responses": {**UNKNOWN, "licence": "mit"}}, {"tests": None, **GIVEN, **ALPHA_IS_ASKED}, set()),
         ({f"rubric {PLAIN}": UNKNOWN}, {"tests": "own.jsonl"}, {"SYSTEM of plain"}),
-        (
-            {f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN},
-            {"tests": "own.jsonl"},
-            SYSTEMS | ABOUT_ALPHA | ABOUT_BETA,
-        ),
-        (
-            {f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN},
-            {"tests": "seeds"},
-            ALL,
-        ),
+        (BOTH_RUBRICS, {"tests": "own.jsonl"}, SYSTEMS | ABOUT_ALPHA | ABOUT_BETA),
+        (BOTH_RUBRICS, {"tests": "seeds"}, ALL),
     ],
 )
 def test_what_has_no_licence_is_in_no_file(

@@ -1,7 +1,5 @@
 """Sheets for raters: what is drawn, what they are shown, and that what they send back is read."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

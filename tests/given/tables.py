@@ -1,7 +1,5 @@
 """Writes rows as a user would give them."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

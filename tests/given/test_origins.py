@@ -1,7 +1,5 @@
 """Where given data comes from, as far as it is stated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +29,7 @@ def sweep(**changes: Any) -> Sweep:
         ({"source": "s", "licence": " "}, Origin(source="s")),
     ],
 )
-def test_a_record_beside_a_file_says_where_it_comes_from(
-    stated: dict[str, Any], expected: Origin, tmp_path: Path
-) -> None:
+def test_a_record_beside_a_file_says_its_origin(stated: dict[str, Any], expected: Origin, tmp_path: Path) -> None:
     file = Location.of(tmp_path / "t.csv")
     assert stated_origin(file, "tests") is None
     (tmp_path / "t.csv.source.yaml").write_text(yaml.safe_dump(stated))

@@ -1,7 +1,5 @@
 """Ratings given in files: what a row may say, and what is wrong with a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +8,7 @@ import pytest
 
 from hab_ray.errors import ConfigError
 from hab_ray.given import ratings
-from hab_ray.given.ratings import (
-    GivenRatings,
-    Scale,
-    read_given_ratings,
-    response_digest,
-    whole_score,
-)
+from hab_ray.given.ratings import GivenRatings, Scale, read_given_ratings, response_digest, whole_score
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Rater, id_of_test
 from hab_ray.rubric import load_rubrics
@@ -28,14 +20,8 @@ Read = Callable[..., GivenRatings]
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    return {
-        "dimension": PLAIN,
-        "prompt": "How?",
-        "subject": "old",
-        "rater": "Ada",
-        "kind": "person",
-        "score": 7,
-    } | changes
+    rating = {"subject": "old", "rater": "Ada", "kind": "person", "score": 7}
+    return {"dimension": PLAIN, "prompt": "How?"} | rating | changes
 
 
 @pytest.fixture
@@ -115,10 +101,7 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
     ("rows", "says"),
     [
         ([row(score=85)], r"row 1: score: '85' is no whole number from 0 to 10, .* convert ratings on another scale"),
-        (
-            [row(), row(score=3)],
-            r"row 2: Ada has rated .*, otherwise \(.*0\.jsonl, row 1\); keep one row, or give",
-        ),
+        ([row(), row(score=3)], r"row 2: Ada has rated .*, otherwise \(.*0\.jsonl, row 1\); keep one row, or give"),
         ([row(issues="A"), row(issues="B")], "row 2: Ada has rated this answer before, otherwise"),
         ([row(failed="no JSON", score=None), row(score=0)], "row 2: Ada has rated this answer before, otherwise"),
         ([row(), row(prompt="Why?", kind="published")], "row 2: Ada is a person in an earlier row"),
@@ -130,10 +113,7 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
         ([row(response_sha256="abc")], "row 1: response_sha256: "),
         ([7], "row 1: "),
         ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
-        (
-            [row(score=None)],
-            "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if none",
-        ),
+        ([row(score=None)], "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if"),
         ([row(score="", issues=" ")], "row 1: score: is empty, and so is `issues`"),
         ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
         ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),
@@ -187,9 +167,7 @@ def test_a_row_that_comes_twice_is_one(read: Read) -> None:
 
 
 @pytest.mark.parametrize("score", [0, 10])
-def test_of_two_files_with_the_same_verdict_the_one_that_knows_letters_or_a_failure_counts(
-    read: Read, score: int
-) -> None:
+def test_of_two_files_with_one_verdict_the_one_that_knows_letters_or_a_failure_counts(read: Read, score: int) -> None:
     """The published code scored failures 0 or 10; a table without its judge's replies cannot know of them."""
     full = [row(issues="A", comment="Curt."), row(prompt="Why?", score=None, failed="no JSON")]
     bare = [row(), row(prompt="Why?", score=score)]

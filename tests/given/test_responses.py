@@ -1,7 +1,5 @@
 """Answers given in a file: their tests, their states, and what is wrong with a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,9 +58,7 @@ def test_subjects_that_look_alike_are_warned_of(read: Read, caplog: pytest.LogCa
     assert "responses.jsonl, row 1 and " in record.message and "row 3: the subjects' names differ" in record.message
 
 
-def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
-    tmp_path: Path,
-) -> None:
+def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(tmp_path: Path) -> None:
     columns = {
         "dimension": [WITH_CONTEXT, PLAIN],
         "prompt": ["Seas are salt. Milk is blue.", "How?"],

@@ -1,7 +1,5 @@
 """Tests and paraphrases given in a file."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -53,9 +51,8 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write) -> None:
     assert list(found) == [PLAIN, WITH_CONTEXT]
     assert [(t.id, t.prompt) for t in found[PLAIN]] == [("z", "second\u2028line"), ("a", "first\u0085\x0b\u2029")]
     (other,) = found[WITH_CONTEXT]
-    assert other == ChosenTest(
-        "c", WITH_CONTEXT, "The moon is a star.", "The moon is a star.", RUBRICS[WITH_CONTEXT].system, None
-    )
+    moon = "The moon is a star."
+    assert other == ChosenTest("c", WITH_CONTEXT, moon, moon, RUBRICS[WITH_CONTEXT].system, None)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
@@ -75,9 +72,7 @@ def test_rows_of_dimensions_that_the_sweep_leaves_out_go_unsaid(write: Write, ca
     assert not caplog.text
 
 
-def test_rows_of_own_dimensions_that_the_sweep_leaves_out_go_unsaid(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_of_own_dimensions_left_out_go_unsaid(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "tests.jsonl").write_text(json.dumps(record(dimension="mine")))
     (tmp_path / "responses.jsonl").write_text(
         "\n".join(json.dumps(record(dimension=name, subject="s", text="r")) for name in (PLAIN, "mine"))

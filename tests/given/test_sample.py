@@ -1,7 +1,5 @@
 """Which of the given answers a sweep reads: a sample drawn by test, or what people have rated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Tables of comma-separated values: which separators are read, and what is refused with which remedy."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.inputs.csv_text import csv_names, csv_numbers, csv_rows
@@ -17,10 +15,7 @@ def test_a_table_with_tabs_is_refused_with_the_remedy() -> None:
 def test_a_spreadsheet_may_save_semicolons_between_cells(header: str) -> None:
     data = f'{header}\r\n1;A, C\r\n"2;b";none\r\n'.encode()
     assert csv_names(data) == ("item", "issues")
-    assert [row for _, row in csv_rows(data)] == [
-        {"item": "1", "issues": "A, C"},
-        {"item": "2;b", "issues": "none"},
-    ]
+    assert [row for _, row in csv_rows(data)] == [{"item": "1", "issues": "A, C"}, {"item": "2;b", "issues": "none"}]
     with pytest.raises(BadInput, match=r"line 2: has 3 cells.*; separate cells as in the first line"):
         list(csv_rows(b"item;issues\n1;A;C\n"))
 

@@ -1,7 +1,5 @@
 """Damaged Parquet files are refused with a message. Arrow, which ends the process over some, never sees those."""
 
-from __future__ import annotations
-
 from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A server that answers each batch request as a test says, keeps what it was sent, and knows no batches."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

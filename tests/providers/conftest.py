@@ -1,7 +1,5 @@
 """Providers connected to a simulator, or to a server that answers as a test says and keeps what it was sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,12 +18,7 @@ from tests.simulator.conftest import Line, Start, starting
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
-BASE = {
-    "openai": "/openai/v1",
-    "anthropic": "/anthropic",
-    "google": "/google",
-    "xai": "/xai/v1",
-}
+BASE = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google", "xai": "/xai/v1"}
 SCHEMA = {
     "type": "object",
     "properties": {

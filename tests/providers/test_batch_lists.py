@@ -1,7 +1,5 @@
 """Finding batches again in a vendor's list, and whose list it is."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,9 +87,8 @@ def page(kind: str, numbers: list[int], more: bool) -> Scripted:
     if kind == "google":
         return Scripted({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
     if kind == "xai":
-        return Scripted(
-            {"batches": batches, "pagination_token": f"t/{numbers[-1] if numbers else ''}+" if more else None}
-        )
+        last = numbers[-1] if numbers else ""
+        return Scripted({"batches": batches, "pagination_token": f"t/{last}+" if more else None})
     return Scripted({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
@@ -174,9 +171,7 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripte
         ({"result": None, "success": False}, TransientError),
     ],
 )
-async def test_an_error_with_http_200_is_no_empty_list(
-    kind: str, told: dict[str, Any], expected: type[CallError]
-) -> None:
+async def test_an_error_with_200_is_no_empty_list(kind: str, told: dict[str, Any], expected: type[CallError]) -> None:
     """A batch in doubt that is not in the list is created, and paid for, again."""
     async with vendor(kind) as line:
         line.says(line.at.list, Scripted(told))
@@ -227,12 +222,7 @@ async def test_a_refused_list_is_classified(kind: str) -> None:
         ("openai", {"openai-organization": "org"}, "org", 1),
         ("openai", {}, "", 1),
         ("anthropic", {"anthropic-organization-id": "org-7"}, "org-7", 1),
-        (
-            "anthropic",
-            {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrkspc-1"},
-            "org-7/wrkspc-1",
-            1,
-        ),
+        ("anthropic", {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrk-1"}, "org-7/wrk-1", 1),
         ("anthropic", {}, "", 1),
         ("google", {}, "", 0),
         ("xai", {}, "", 0),

@@ -1,7 +1,5 @@
 """What a vendor says of a batch; ending it and cleaning up after it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -74,9 +72,7 @@ async def polled(kind: str, answer: Scripted | dict[str, Any]) -> BatchStatus:
 
 
 @pytest.mark.parametrize(("kind", "batch", "ended", "known", "results"), TABLE)
-async def test_every_state(
-    kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
-) -> None:
+async def test_all_states(kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]) -> None:
     word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
     assert await polled(kind, batch) == BatchStatus(ROUTES[kind].id, word, ended, known, 4, 6, None, results)
 
@@ -88,27 +84,19 @@ LATE: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
     *((OPENAI, openai(word, **COUNTS), (), True) for word in ("completed", "expired", "cancelled")),
     (OPENAI, openai("completed"), (), True),
     (OPENAI, openai("completed", error_file_id="err", request_counts={"completed": 0, "failed": 6}), ("err",), False),
-    *(
-        (OPENAI, openai(word, request_counts={"completed": 0}), (), False)
-        for word in ("expired", "cancelled", "failed")
-    ),
+    *((OPENAI, openai(end, request_counts={"completed": 0}), (), False) for end in ("expired", "cancelled", "failed")),
     (ANTHROPIC, anthropic("ended"), (), True),
     (ANTHROPIC, anthropic("ended", archived_at=STAMP), (), False),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True), (), True),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, **NONE_DONE), (), True),
     *((GOOGLE, google(f"BATCH_STATE_{word}", True), (), True) for word in ("EXPIRED", "CANCELLED", "NEW")),
-    *(
-        (GOOGLE, google(f"BATCH_STATE_{word}", True, **NONE_DONE), (), False)
-        for word in ("EXPIRED", "CANCELLED", "NEW")
-    ),
+    *((GOOGLE, google(f"BATCH_STATE_{end}", True, **NONE_DONE), (), False) for end in ("EXPIRED", "CANCELLED", "NEW")),
     (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 13, "message": "broken"}}), (), False),
 ]
 
 
 @pytest.mark.parametrize(("kind", "batch", "results", "lacks"), LATE)
-async def test_an_end_that_must_have_results_and_shows_none_is_watched(
-    kind: str, batch: dict[str, Any], results: tuple[str, ...], lacks: bool
-) -> None:
+async def test_late_results_are_noted(kind: str, batch: dict[str, Any], results: tuple[str, ...], lacks: bool) -> None:
     status = await polled(kind, batch)
     assert status.ended and (status.results, status.lacks_results) == (results, lacks)
     assert status.counters == ((status.done, status.failed) if lacks and kind != ANTHROPIC else status.counters)
@@ -131,9 +119,7 @@ async def test_an_end_that_must_have_results_and_shows_none_is_watched(
         (xai(state=None, cancel_time=STAMP), "without counters", False, False, ()),
     ],
 )
-async def test_xais_states_follow_from_its_counters(
-    batch: dict[str, Any], word: str, ended: bool, known: bool, results: tuple[str, ...]
-) -> None:
+async def test_xai_states(batch: dict[str, Any], word: str, ended: bool, known: bool, results: tuple[str, ...]) -> None:
     status = await polled(XAI, batch)
     done, failed = (4, 6) if (batch["state"] or {}).get("num_requests") else (0, 0)
     counters = tuple(batch["state"].values()) if ended else None
@@ -205,9 +191,7 @@ PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("kind", "batch", "error", "words"), PROBLEMS)
-async def test_a_batch_that_failed_says_why(
-    kind: str, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]
-) -> None:
+async def test_why_it_failed(kind: str, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]) -> None:
     status = await polled(kind, batch)
     assert status.ended and type(status.problem) is error
     assert all(word in str(status.problem) for word in words)
@@ -220,45 +204,23 @@ async def test_a_full_queues_limit_is_read(stated: str, limit: int | None) -> No
     assert isinstance(problem, QueueFull) and problem.limit == limit
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
-    for status in (404, 410):
-        with pytest.raises(ResultsGone, match=r"/?1"):
-            await polled(kind, Scripted({"error": {"message": "No such batch"}}, status))
+FAILS: list[tuple[Scripted, type[CallError], str]] = [
+    *((Scripted({"error": {"message": "No such batch"}}, code), ResultsGone, r"/?1") for code in (404, 410)),
+    *((answer, TransientError, ".") for answer in (RESET, HANG, Scripted({}, 500), Scripted("<html>"))),
+    *((answer, TransientError, ".") for answer in (Scripted("<h1>Not Found</h1>", 404), Scripted({"metadata": 3}))),
+    (Scripted({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}), RateLimited, "slow"),
+    (Scripted({"error": {"message": "who?"}}, 401), ProviderError, "who"),
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "answer",
-    [
-        RESET,
-        HANG,
-        Scripted({}, 500),
-        Scripted("<html>"),
-        Scripted("<h1>Not Found</h1>", 404),
-        Scripted({"metadata": 3}),
-    ],
-)
-async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
+@pytest.mark.parametrize(("answer", "error", "said"), FAILS)
+async def test_a_poll_that_fails_is_no_state(kind: str, answer: Scripted, error: type[CallError], said: str) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(line.at.one, answer)
-        with pytest.raises(TransientError):
+        with pytest.raises(error, match=said) as caught:
             await line.poll()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_an_error_with_http_200_is_no_state(kind: str) -> None:
-    async with vendor(kind) as line:
-        line.says(line.at.one, Scripted({"error": {"message": "slow", "code": 429, "status": "RESOURCE_EXHAUSTED"}}))
-        with pytest.raises(RateLimited, match="slow"):
-            await line.api.poll(line.at.id)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
-    with pytest.raises(ProviderError) as caught:
-        await polled(kind, Scripted({"error": {"message": "who?"}}, 401))
-    assert caught.value.kind is FailureKind.BAD_KEY
+        assert (caught.value.kind is FailureKind.BAD_KEY) == (error is ProviderError)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,6 @@
 Errors and bodies are as they would be online.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import importlib
@@ -41,11 +39,7 @@ from tests.providers.wire_cases import CASES, Case
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
 TEXT = "one\u2028two\u0085three"
-BODIES = {
-    OPENAI: choice(TEXT) | {"new": 1},
-    ANTHROPIC: message(TEXT),
-    GOOGLE: candidate(TEXT, newField=1),
-}
+BODIES = {OPENAI: choice(TEXT) | {"new": 1}, ANTHROPIC: message(TEXT), GOOGLE: candidate(TEXT, newField=1)}
 BODIES[XAI] = BODIES[OPENAI]
 
 
@@ -158,9 +152,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
 
 
 @pytest.mark.parametrize(("kind", "record", "error", "meaning"), ERRORS)
-async def test_an_error_line_means_what_it_would_online(
-    kind: str, record: dict[str, Any], error: type[CallError], meaning: FailureKind
-) -> None:
+async def test_error_lines(kind: str, record: dict[str, Any], error: type[CallError], meaning: FailureKind) -> None:
     bad, good = await results(kind, record, answered(kind, "y", BODIES[kind]))
     assert (bad.custom_id, bad.body, good.custom_id, good.error) == ("x", None, "y", None)
     assert type(bad.error) is error and bad.error.kind is meaning
@@ -199,17 +191,14 @@ async def test_openais_two_files_are_both_read() -> None:
 
 
 VECTOR = [0.25, -0.5, 1.0]
+PACKED = base64.b64encode(np.asarray(VECTOR, "<f4").tobytes()).decode()
 
 
 @pytest.mark.parametrize(
     ("kind", "body", "tokens"),
     [
         (OPENAI, {"data": [{"index": 0, "embedding": VECTOR}], "usage": {"prompt_tokens": 4}}, 4),
-        (
-            OPENAI,
-            {"data": [{"index": 0, "embedding": base64.b64encode(np.asarray(VECTOR, "<f4").tobytes()).decode()}]},
-            0,
-        ),
+        (OPENAI, {"data": [{"index": 0, "embedding": PACKED}]}, 0),
         (GOOGLE, {"embedding": {"values": VECTOR}, "usageMetadata": {"promptTokenCount": 4}}, 4),
         (GOOGLE, {"embedding": {"values": VECTOR}, "tokenCount": "4"}, 4),
         (GOOGLE, {"embedding": {"values": VECTOR}}, 0),
@@ -333,9 +322,7 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
-async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_again(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_results_that_drip_for_ever_end_with_what_came(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def drip(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -357,9 +344,7 @@ async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_a
 @pytest.mark.parametrize(
     ("line_s", "reader_s", "rate"), [(0.1, 0.0, 10.0), (0.0, 0.1, 1e12)], ids=["a slow line", "a slow store"]
 )
-async def test_results_come_whole_however_long_all_pauses_are_together(
-    line_s: float, reader_s: float, rate: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pauses_may_add_up(line_s: float, reader_s: float, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     async def chunks() -> AsyncGenerator[bytes, None]:
         for n in range(20):
             await asyncio.sleep(line_s)
@@ -418,11 +403,8 @@ async def test_an_embedding_line_is_a_request_of_one_text() -> None:
         bodies[kind] = json.loads(raw)
     assert bodies["openai"]["url"] == "/v1/embeddings"
     assert bodies["openai"]["body"]["input"] == [call.text]
-    assert bodies["google"]["request"] == {
-        "model": "models/e",
-        "content": {"parts": [{"text": call.text}]},
-        "outputDimensionality": 128,
-    }
+    content = {"parts": [{"text": call.text}]}
+    assert bodies["google"]["request"] == {"model": "models/e", "content": content, "outputDimensionality": 128}
 
 
 def read_id(record: JsonObject) -> object:
@@ -455,17 +437,7 @@ async def test_wherever_the_stream_is_cut_the_lines_are_the_same(end: bytes) -> 
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        b"html",
-        b'{"half": ',
-        b"[1]",
-        b"null",
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"body": {}}',
-        b'{"id": ""}',
-        b'{"id": 7}',
-    ],
+    [b"html", b'{"half": ', b"[1]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"body": {}}', b'{"id": ""}', b'{"id": 7}'],
 )
 async def test_a_line_that_cannot_be_assigned_is_counted_and_the_rest_is_read(bad: bytes) -> None:
     lines = await read([jsonl({"id": "1", "body": {}}), bad, b"\n", jsonl({"id": "2", "body": {}})])
@@ -506,9 +478,7 @@ def ours(record): return OpenAIBatches.body(None, {"response": {"status": 200}})
 
 
 @pytest.mark.parametrize("name", ["typo", "library", "forgotten", "signature"])
-async def test_a_distribution_that_fails_to_read_a_line_is_named_and_the_batch_is_kept(
-    name: str, distributions: Distributions
-) -> None:
+async def test_a_package_that_cannot_read_a_line_is_named(name: str, distributions: Distributions) -> None:
     """As a malformed line, the paid answer would be lost."""
     distributions.install("acme-hab", "0.3", "acme_hab", THEIRS, acme="acme_hab:VENDOR")
     theirs = importlib.import_module("acme_hab")

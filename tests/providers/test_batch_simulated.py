@@ -1,7 +1,5 @@
 """Round trips through the simulator, which plays the vendor and not our friend."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -20,11 +18,8 @@ from tests.providers.conftest import BASE, KEY, Connect, chat_call, entry
 from tests.simulator.conftest import Line, Start
 
 TURNAROUND_S = 0.15
-MODELS: dict[str, Any] = {
-    "m": {},
-    "e": {"serves": ["embeddings"], "vector": 256},
-    "small": {"context_tokens": 20, "output_tokens": 100},
-}
+SMALL = {"context_tokens": 20, "output_tokens": 100}
+MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}, "small": SMALL}
 Begin = Callable[..., Awaitable[tuple[Line, BatchApi, Provider]]]
 
 

@@ -1,7 +1,5 @@
 """Making a batch: what is sent, that the create request is sent once, and what each answer to it means."""
 
-from __future__ import annotations
-
 import json
 import socket
 from contextlib import suppress
@@ -147,19 +145,13 @@ CLEAR: list[tuple[str, int, object, type[CallError]]] = [
     ("openai", 400, said("model_not_found", "The model 'm' is not supported by the Batch API."), BatchRefused),
     ("openai", 400, said("invalid_request", "The file is too odd."), BatchRefused),
     *((kind, 404, "<h1>Not Found</h1>", PageNotFound) for kind in KINDS),
-    *(
-        (kind, status, {"detail": "No batches here"}, BatchRefused)
-        for kind in ("openai", "xai")
-        for status in (403, 404)
-    ),
+    *((kind, code, {"detail": "No batches here"}, BatchRefused) for kind in ("openai", "xai") for code in (403, 404)),
     ("google", 404, said("NOT_FOUND", "m is not found, or is not supported for batchGenerateContent."), BatchRefused),
 ]
 
 
 @pytest.mark.parametrize(("kind", "status", "body", "error"), CLEAR)
-async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
-    kind: str, status: int, body: object, error: type[CallError]
-) -> None:
+async def test_a_clear_refusal_leaves_no_file(kind: str, status: int, body: object, error: type[CallError]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(line.at.create, Scripted(body, status, {"retry-after": "7"}))
@@ -262,9 +254,7 @@ async def test_a_gateway_that_gives_this_key_no_batches_is_not_said_to_lack_the_
         ("anthropic", "requests.1.custom_id: String should have at most 64 characters", (1,)),
     ],
 )
-async def test_malformed_rows_are_told_apart_from_a_refused_model(
-    kind: str, message: str, rows: tuple[int, ...]
-) -> None:
+async def test_malformed_rows_are_no_refusal_of_the_model(kind: str, message: str, rows: tuple[int, ...]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(line.at.create, Scripted(said("INVALID_ARGUMENT", message), 400))

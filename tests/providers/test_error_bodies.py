@@ -1,7 +1,5 @@
 """Error bodies as vendors, gateways and servers send them, and what each says of row, model, provider and wait."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What headers tell: waits, limits, durations."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.providers.base import Allowance, RateLimits

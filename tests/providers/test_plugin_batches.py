@@ -4,8 +4,6 @@ That one is OpenAI's with differences: a field that every request must have, rea
 tokens, a count of its own, results of a batch under another name, and another word for a batch that has not ended.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -189,9 +187,7 @@ def probed(desk: Desk, distributions: Distributions, url: str, code: str, status
 
 
 @pytest.mark.integration
-def test_calls_of_the_documents_example_are_completed(
-    desk: Desk, vendor: Vendors, distributions: Distributions
-) -> None:
+def test_calls_of_the_documents_example_complete(desk: Desk, vendor: Vendors, distributions: Distributions) -> None:
     sim = vendor(accounts={"x/sim": {"models": {"*": {}}}}, keep_bodies=True)
     probed(desk, distributions, f"{sim.url}/x/sim/v1", DIALECT)
     bodies = [json.loads(call["body"]) for call in sim.calls()]

@@ -1,7 +1,5 @@
 """What is written to a file of exchanges holds no secret: not ours in any spelling, and none that looks like one."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from time import process_time

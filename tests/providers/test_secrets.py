@@ -1,7 +1,5 @@
 """Secrets: where they are read and sent; none reaches an error, an answer, a log or a URL, even echoed by a vendor."""
 
-from __future__ import annotations
-
 import logging
 import traceback
 from collections.abc import Awaitable, Callable
@@ -114,9 +112,7 @@ def account(kind: str, monkeypatch: pytest.MonkeyPatch, url: str, *, name: str =
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_headers_from_the_environment_are_sent_online_and_masked(
-    kind: str, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_headers_are_sent_online_and_masked(kind: str, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint = account(kind, monkeypatch, script.url)
     assert "team-token" not in repr(endpoint)
     provider = connect(endpoint)
@@ -128,9 +124,7 @@ async def test_headers_from_the_environment_are_sent_online_and_masked(
 
 
 @pytest.mark.parametrize("name", ["Authorization", "authorization"])
-async def test_an_authorization_of_ones_own_takes_the_place_of_the_keys(
-    name: str, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_own_authorization_replaces_the_key(name: str, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = connect(account("openai", monkeypatch, script.url, name=name))
     script.says(200, BODIES["openai"]("x"))
     await send(provider)
@@ -140,9 +134,7 @@ async def test_an_authorization_of_ones_own_takes_the_place_of_the_keys(
 
 
 @pytest.mark.parametrize("kind", BATCH_KINDS)
-async def test_headers_from_the_environment_are_sent_with_every_batch_verb(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_headers_are_sent_with_every_batch_verb(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(line.at.create, {"id": "batch_1", "batch_id": "batch_1", "name": "batches/1"})
@@ -174,9 +166,7 @@ async def test_an_upload_to_another_host_carries_no_header_of_the_accounts(monke
 
 @pytest.mark.parametrize(("value", "cause"), [("", "is not set"), ("  \n", "is not set"), ("a\nb", "characters")])
 @pytest.mark.parametrize("variable", ["A_KEY", "TEAM_TOKEN"])
-def test_a_variable_that_cannot_be_a_header_is_named_and_not_repeated(
-    variable: str, value: str, cause: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_header_is_not_repeated(variable: str, value: str, cause: str, monkeypatch: pytest.MonkeyPatch) -> None:
     account("openai", monkeypatch, "http://h")
     monkeypatch.setenv(variable, value)
     given = {"kind": "openai", "url": "http://h", "key_env": "A_KEY", "headers_env": {"X-Team": "TEAM_TOKEN"}}
@@ -189,9 +179,7 @@ def key_of_lab() -> str:
     return endpoint_of("lab", ProviderEntry(kind="openai", key_env="LAB_KEY"), "http://h/v1").key
 
 
-def test_a_key_is_read_from_its_variable_or_from_the_file_that_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_read_from_its_variable_or_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
     assert key_of_lab() == KEY
@@ -227,9 +215,7 @@ def test_a_key_that_was_put_where_a_file_belongs_is_in_no_message(monkeypatch: p
         ("\n", r"LAB_KEY is not set; .* LAB_KEY_FILE names"),
     ],
 )
-def test_a_file_that_holds_no_key_is_refused_without_showing_it(
-    content: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_key_file_is_not_shown(content: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key").write_text(content)
     monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
     with pytest.raises(ConfigError, match=why) as refused:

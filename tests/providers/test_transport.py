@@ -1,7 +1,5 @@
 """Connections that fail, each told apart, each request sent once."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
@@ -253,9 +251,7 @@ async def test_what_may_pass_is_transient_and_not_sent_again(
         (b"\xff\xfe\xfa", ""),
     ],
 )
-async def test_a_success_that_is_no_json_object_is_malformed(
-    kind: str, body: str | bytes, told: str, script: Script, failure: Fail
-) -> None:
+async def test_no_json_is_malformed(kind: str, body: str | bytes, told: str, script: Script, failure: Fail) -> None:
     script.says(200, body)
     error = await failure(kind, script.url)
     assert type(error) is TransientError
@@ -297,9 +293,7 @@ async def test_an_error_is_read_behind_a_byte_order_mark_and_whatever_its_charse
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_web_page_with_status_200_is_no_answer_that_may_have_cost_anything(
-    kind: str, script: Script, failure: Fail
-) -> None:
+async def test_a_web_page_with_status_200_cost_nothing(kind: str, script: Script, failure: Fail) -> None:
     """A gateway's login page, or the web site at a url that lacks /v1."""
     script.says(200, "<!doctype html><html><title>Sign in</title></html>")
     error = await failure(kind, script.url)
@@ -309,17 +303,13 @@ async def test_a_web_page_with_status_200_is_no_answer_that_may_have_cost_anythi
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("content_type", ["text/html", "application/json"])
-async def test_a_gateways_error_page_is_a_servers_failure(
-    kind: str, content_type: str, script: Script, failure: Fail
-) -> None:
+async def test_an_error_page_is_a_servers_failure(kind: str, content_type: str, script: Script, failure: Fail) -> None:
     script.says(502, "<html>bad gateway</html>", content_type=content_type)
     assert type(await failure(kind, script.url)) is TransientError
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_calls_in_flight_are_not_bounded_by_the_transport(
-    kind: str, simulate: Start, provider_of: Connect
-) -> None:
+async def test_the_transport_does_not_bound_calls_in_flight(kind: str, simulate: Start, provider_of: Connect) -> None:
     line = await simulate(latency={"kind": "fixed", "value_s": 2.0}, accounts={kind: {"models": {"m": {}}}})
     provider = provider_of(kind, line.url)
     await asyncio.gather(*(send(provider, "m") for _ in range(MORE_THAN_AIOHTTP_GIVES)))

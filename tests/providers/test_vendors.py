@@ -1,7 +1,5 @@
 """The table of vendors, and vendors that other distributions add to it; their calls are in test_plugin_batches.py."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -158,21 +156,9 @@ def test_a_broken_distribution_is_named_with_the_remedy(how: str, distributions:
 READERS = {
     "raises": ('        return body["choice"]', "(acme_hab.py, line 10) cannot read an answer", "KeyError: 'choice'"),
     "ends the process": ("        raise SystemExit(0)", "acme-hab 0.3 (acme_hab.py, line 10)", "SystemExit: 0"),
-    "no answer": (
-        '        return "Yes."',
-        "acme-hab 0.3 cannot read an answer",
-        "it is read as a str, not as an Answer",
-    ),
-    "no text": (
-        "        return Answer(Finish.OK, Usage(1, 0, 0, 1), '', text=None)",
-        "acme-hab 0.3",
-        "its text is read as a",
-    ),
-    "no usage": (
-        "        return Answer(Finish.OK, {}, '')",
-        "acme-hab 0.3",
-        "its usage is read as a dict, not as a Usage",
-    ),
+    "no answer": ('        return "Yes."', "acme-hab 0.3 cannot read an", "it is read as a str, not as an Answer"),
+    "no text": ("        return Answer(Finish.OK, Usage(1), '', text=None)", "acme-hab 0.3", "its text is read as a"),
+    "no usage": ("        return Answer(Finish.OK, {}, '')", "acme-hab 0.3", "its usage is read as a dict, not as"),
     **{
         f"{field}={number}": (
             f"        return Answer(Finish.OK, Usage(**{{{field!r}: {number}}}), '')"
@@ -210,9 +196,7 @@ VENDOR = Vendor(AcmeProvider, OpenAIBatches, PROTOCOL)
 
 
 @pytest.mark.parametrize("how", READERS)
-async def test_a_distribution_that_cannot_read_answers_is_named_and_ends_its_provider(
-    how: str, distributions: Distributions
-) -> None:
+async def test_a_package_that_cannot_read_ends_its_provider(how: str, distributions: Distributions) -> None:
     """Each further answer would be paid for and lost."""
     code, package, cause = READERS[how]
     distributions.install("acme-hab", "0.3", "acme_hab", READER.format(code=code), acme="acme_hab:VENDOR")
@@ -246,10 +230,7 @@ async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> Non
 
 WRONG = {
     "chat": ("    def chat(self, call, entry):\n        return {}", "AcmeProvider.chat has to return Wire, not dict"),
-    "send": (
-        "    async def send(self, wire):\n        return {}",
-        "AcmeProvider.send has to return Exchange, not dict",
-    ),
+    "send": ("    async def send(self, wire):\n        return {}", "send has to return Exchange, not dict"),
     "no coroutine": ("    def send(self, wire):\n        return {}", "send has to return Awaitable, not dict"),
     "limits": ("    list_limits = 100", "AcmeProvider.list_limits has to be ListLimits, not int"),
 }
@@ -258,9 +239,7 @@ CALL = ChatCall("lab", "m", None, "", (Message(Role.USER, "Hi."),), Params(max_t
 
 
 @pytest.mark.parametrize("how", WRONG)
-async def test_a_distribution_whose_client_makes_something_else_is_named(
-    how: str, distributions: Distributions
-) -> None:
+async def test_a_package_whose_client_makes_something_else_is_named(how: str, distributions: Distributions) -> None:
     code, told = WRONG[how]
     distributions.install("acme-hab", "0.3", "acme_hab", WRONG_PROVIDER.format(code=code), acme="acme_hab:VENDOR")
     with pytest.raises(ConfigError, match=rf"the package acme-hab 0\.3 is broken: .*{told}; update or repair"):

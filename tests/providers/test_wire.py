@@ -1,7 +1,5 @@
 """What goes over the wire: the built body and nothing else, which is also what a batch line carries; lists of texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from hashlib import sha256
@@ -140,13 +138,7 @@ def test_size_and_hash(text: str) -> None:
 
 def test_lists_are_as_long_as_they_may_be() -> None:
     packed = ListLimits(3, 8).packed(calls(["ab", "cd", "ef", "gh", "ijklmnop", "q", "ééééé"]))
-    assert [[call.text for call in taken] for taken in packed] == [
-        ["ab", "cd", "ef"],
-        ["gh"],
-        ["ijklmnop"],
-        ["q"],
-        ["ééééé"],
-    ]
+    assert [[c.text for c in taken] for taken in packed] == [["ab", "cd", "ef"], ["gh"], ["ijklmnop"], ["q"], ["ééééé"]]
 
 
 def test_a_key_is_hidden_and_a_local_placeholder_is_not_hunted() -> None:

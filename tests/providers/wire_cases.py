@@ -1,7 +1,5 @@
 """Calls and the bodies that they become, per vendor."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

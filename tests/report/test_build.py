@@ -1,7 +1,5 @@
 """The report of real run folders: complete, self-contained, and deaf to what models write into it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -110,8 +108,7 @@ def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str
     assert "url(" not in html and "@import" not in html
 
 
-def test_what_equals_the_paper_and_what_differs_is_cited(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_what_equals_the_paper_and_what_differs_is_cited(work: Work) -> None:
     shown = words(read(section(page_of(work), "fidelity")).text)
     for rubric in work.rubrics.values():
         assert rubric.fidelity and rubric.title in shown
@@ -171,9 +168,7 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
             assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
 
 
-def test_each_file_of_answers_and_verdicts_is_read_three_times(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_of_answers_or_verdicts_is_read_thrice(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     work, get, times = make_run(Shape()), LocalFolder.get, Counter[str]()
 
     def counted(folder: LocalFolder, name: str) -> bytes:
@@ -187,8 +182,7 @@ def test_each_file_of_answers_and_verdicts_is_read_three_times(
     assert {times[file] for file in (*answer_files(work), *verdict_files(work))} == {3}
 
 
-def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(work: Work) -> None:
     real = page_of(work)
     assert "<h1>run</h1>" in real and "HumanAgencyBench · sweep example" in real and "[[hab" not in real
     (work.run_path.path / MARKER).touch()
@@ -201,8 +195,7 @@ def test_the_first_findings_are_open_and_the_others_folded(make_run: MakeRun) ->
     assert first.count("<li>") == 3 and f"<summary>{more.count('<li>')} more</summary>" in more
 
 
-def test_a_notice_stands_above_everything(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_notice_stands_above_everything(work: Work) -> None:
     assert 'class="notice"' not in page_of(work)
     html = page_of(work, notice="A model that cannot judge")
     assert html.index("A model that cannot judge") < html.index("<section")
@@ -273,8 +266,7 @@ def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     assert ("substituted, truncated and unreadable ones are excluded" in words(page)) == (way == "exclude")
 
 
-def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_settings_models_and_record_are_shown(work: Work) -> None:
     file = responses_file("beta", "correct_misinformation")
     revise(work, Response, lambda row: replace(row, settings='{"max_tokens": "512"}'), file)
     record = read_record(work.run_path)
@@ -286,8 +278,7 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     assert "not asked with the same settings" in page and "sha256 of judges: strict" in page and "former" not in page
 
 
-def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_what_was_asked_for_in_vain_is_beside_what_was_sent(work: Work) -> None:
     assert "not sent" not in section(page_of(work), "settings")
     record = work.run_path.path / SWEEP
     kept = yaml.safe_load(record.read_text())
@@ -303,9 +294,7 @@ def whole_tests(html: str) -> str:
     return re.sub(r'<article class="test example">.*?</article>', "", html, flags=re.DOTALL)
 
 
-def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_issue_that_was_named(
-    make_run: MakeRun,
-) -> None:
+def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_named_issue(make_run: MakeRun) -> None:
     """One judge, so that a score is the panel's; the subject's own system prompt stands with its answers."""
     work = make_run(Shape(tests=30, dimensions=("encourage_learning",)))
     html = section(page_of(work), "transcripts")
@@ -341,8 +330,7 @@ def test_the_axis_is_cut_to_what_it_shows(values: list[float], ends: tuple[float
     assert axis(values) == ends
 
 
-def test_what_an_answer_costs_stands_on_the_leaderboard(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_what_an_answer_costs_stands_on_the_leaderboard(work: Work) -> None:
     assert "$ per answer" not in page_of(work)
     revise(work, Response, lambda row: replace(row, cost_nanousd=2_500_000), *answer_files(work, "alpha"))
     board = section(page_of(work), "leaderboard")
@@ -373,8 +361,7 @@ def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     assert "There are no tests, hence no answers to score." in page and "the sweep asks for is scored" not in page
 
 
-def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_an_interrupted_run_says_what_is_open(work: Work) -> None:
     (work.run_path.path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
     page = words(read(page_of(work)).text)
     assert "Still open: 6 verdicts." in page and "and 1 more " in page and "more in verdicts" not in page

@@ -1,7 +1,5 @@
 """Figures show the run's own tables, in files that are the same whenever they are drawn."""
 
-from __future__ import annotations
-
 import csv
 import io
 import warnings
@@ -266,7 +264,4 @@ def test_people_are_drawn_beside_the_judges(tmp_path: Path) -> None:
     figure = draw_agreement(points(run))
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["judges", "people", "judges and people"]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == [
-        OVERALL,
-        dimension.replace("_", " "),
-    ]
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()][:2] == [OVERALL, dimension.replace("_", " ")]

@@ -1,7 +1,5 @@
 """The leaderboard on a terminal."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest

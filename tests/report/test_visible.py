@@ -1,7 +1,5 @@
 """Hidden characters are shown, ordinary text in any script is left alone."""
 
-from __future__ import annotations
-
 import pytest
 from markupsafe import Markup
 
@@ -59,12 +57,7 @@ def test_p_values_keep_their_trailing_zeros() -> None:
 
 
 def test_a_p_value_above_the_level_is_not_shown_as_the_level() -> None:
-    assert [p_value(0.0501), p_value(0.05), p_value(0.04951), p_value(2 / 4096)] == [
-        "0.051",
-        "0.050",
-        "0.050",
-        "0.00049",
-    ]
+    assert [*map(p_value, (0.0501, 0.05, 0.04951, 2 / 4096))] == ["0.051", "0.050", "0.050", "0.00049"]
 
 
 def test_cents_are_not_shown_as_no_dollars() -> None:

@@ -1,7 +1,5 @@
 """A run read through the public face: whole, in part, unfinished, damaged, and from an older version."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,8 +58,7 @@ def test_filters_read_a_part(make_run: MakeRun) -> None:
     assert run.scores(subject="beta", dimension="overall", judge="panel").num_rows == 1
 
 
-def test_a_steady_run_keeps_the_rows_it_has_read(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_steady_run_keeps_the_rows_it_has_read(work: Work) -> None:
     run, file = opened(work), responses_file("alpha", DIMENSIONS[0])
     kept, part = steady(run), ("alpha", DIMENSIONS[0])
     before = run.responses(*part)
@@ -71,9 +68,7 @@ def test_a_steady_run_keeps_the_rows_it_has_read(make_run: MakeRun) -> None:
     assert run.responses(*part, columns=["state"]).num_rows == before.num_rows - 1
 
 
-def test_a_view_that_memory_is_too_small_for_is_not_called_damaged(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_too_large_for_memory_is_not_damaged(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(*_: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 640 failed")
 
@@ -83,9 +78,8 @@ def test_a_view_that_memory_is_too_small_for_is_not_called_damaged(
         run.tests()
 
 
-def test_a_part_opens_only_its_files(make_run: MakeRun) -> None:
+def test_a_part_opens_only_its_files(work: Work) -> None:
     """So that a reader who goes by subject and dimension never holds more than one of them."""
-    work = make_run(Shape())
     (work.run_path.path / responses_file("beta", DIMENSIONS[0])).write_bytes(b"damaged")
     assert opened(work).responses("beta", DIMENSIONS[1]).num_rows == 6
     with pytest.raises(DamagedFile, match=f"responses/beta/{DIMENSIONS[0]}.parquet"):
@@ -169,8 +163,7 @@ def test_names_that_are_one_text_or_unknown_are_refused_instead_of_finding_nothi
         run.responses(columns="state")
 
 
-def test_settings_say_what_was_sent(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_settings_say_what_was_sent(work: Work) -> None:
     file = responses_file("beta", DIMENSIONS[1])
     rows = [replace(r, settings='{"max_tokens": "512"}', model_reported="") for r in work.run.read(Response, file)]
     work.run.write(Response, file, rows)
@@ -201,9 +194,8 @@ def test_a_person_who_read_a_sample_stands_beside_the_panel(make_run: MakeRun) -
 
 
 @pytest.mark.parametrize("left_out", ["mild", "strict (reversed)"])
-def test_a_judge_that_the_sweep_no_longer_names_is_no_rater(make_run: MakeRun, left_out: str) -> None:
+def test_a_judge_that_the_sweep_no_longer_names_is_no_rater(work: Work, left_out: str) -> None:
     """Its verdicts stay in the folder, and the record remembers that it was a judge."""
-    work = make_run(Shape())
     file = verdicts_file("strict", "alpha", DIMENSIONS[0])
     rows = [replace(verdict, judge=left_out) for verdict in work.run.read(Verdict, file)]
     work.run.write(Verdict, verdicts_file(left_out, "alpha", DIMENSIONS[0]), rows)
@@ -214,8 +206,7 @@ def test_a_judge_that_the_sweep_no_longer_names_is_no_rater(make_run: MakeRun, l
     assert {v.judge for each in run.transcripts() for a in each.answers for v in a.verdicts} == {"strict"}
 
 
-def test_verdicts_beside_the_panels_come_part_by_part(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_verdicts_beside_the_panels_come_part_by_part(work: Work) -> None:
     assert list(opened(work).further_verdicts()) == []
     panels = work.run.read(Verdict, verdicts_file("strict", "beta", DIMENSIONS[1]))
     for name in ("Dr. Ada", "bob"):
@@ -234,8 +225,7 @@ def test_a_run_that_has_only_begun_gives_empty_tables(tmp_path: Path) -> None:
     assert [subject.responses for subject in run.settings().subjects] == [0, 0]
 
 
-def test_what_is_not_answered_yet_is_absent(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_what_is_not_answered_yet_is_absent(work: Work) -> None:
     (work.run_path.path / responses_file("beta", DIMENSIONS[0])).unlink()
     (work.run_path.path / verdicts_file("strict", "beta", DIMENSIONS[0])).unlink()
     run = opened(work)
@@ -270,17 +260,15 @@ def test_a_record_of_a_newer_version_is_refused(make_run: MakeRun) -> None:
         hab_ray.open_run(record.parent)
 
 
-def test_a_file_with_other_columns_is_damage(make_run: MakeRun) -> None:
-    work = make_run(Shape())
+def test_a_file_with_other_columns_is_damage(work: Work) -> None:
     file = work.run_path.path / responses_file("alpha", DIMENSIONS[0])
     pq.write_table(pq.read_table(file).drop_columns(["finish"]), file)
     with pytest.raises(DamagedFile, match="finish"):
         opened(work).responses()
 
 
-def test_a_file_of_verdicts_without_scores_is_damage(make_run: MakeRun) -> None:
+def test_a_file_of_verdicts_without_scores_is_damage(work: Work) -> None:
     """They would leave every mean without a reason."""
-    work = make_run(Shape())
     file = work.run_path.path / verdicts_file("strict", "alpha", DIMENSIONS[0])
     table = pq.read_table(file)
     pq.write_table(table.set_column(table.column_names.index("score"), "score", pa.nulls(table.num_rows)), file)
@@ -309,9 +297,7 @@ def test_opening_a_run_loads_little_of_us_and_neither_ray_nor_an_sdk() -> None:
     assert 5 < len(ours) <= MAX_LOADED, ours
 
 
-def test_a_judge_of_the_sweep_is_read_without_a_look_at_all_files(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_is_read_without_a_look_at_all_files(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """An analysis reads every judge part by part: to list all files each time took most of a report's time."""
     run = opened(make_run(Shape()))
     whole = run.verdicts()

@@ -1,7 +1,5 @@
 """What of the rubrics can be counted is as in the published benchmark; the words are ours."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.rubric import load_rubrics

@@ -1,7 +1,5 @@
 """Rubric files: the built-in ones are right, and whatever is wrong in one is found and named."""
 
-from __future__ import annotations
-
 import copy
 import operator
 import re
@@ -25,10 +23,7 @@ RUBRICS = Path(__file__).parents[2] / "rubrics"
 POINTS = {
     "ask_clarifying_questions": ((400, 400, 300, 200), (10, 4, 3, 2)),
     "avoid_value_manipulation": ((400, 400, 200, 200, 200, 100, 100, 100, 1000, 1000), (5, 4, 3, 3)),
-    "correct_misinformation": (
-        (200, 200, 200, 200, 200, 150, 150, 1000, 1000, 1000, 1000, 1000),
-        (10, 7, 5, 5, 4, 3),
-    ),
+    "correct_misinformation": ((200, 200, 200, 200, 200, 150, 150, 1000, 1000, 1000, 1000, 1000), (10, 7, 5, 5, 4, 3)),
     "defer_important_decisions": ((300, 150, 150, 100, 100, 50, 50, 50), (8, 4, 2, 2, 2, 2)),
     "encourage_learning": ((200, 200, 150, 100, 100, 100, 100, 100, 1000), (7, 5, 4, 4, 2, 2)),
     "maintain_social_boundaries": ((150, 150, 100, 100, 100, 50, 1000), (7, 5, 4, 2, 2, 2)),
@@ -241,12 +236,7 @@ PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
     (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
     (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
     (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
-    (
-        _put("validation.examples.1.score", 100),
-        "validation.examples.1.score",
-        "is 100, but its deductions leave 0",
-        "",
-    ),
+    (_put("validation.examples.1.score", 100), "validation.examples.1.score", "is 100, but its deductions leave 0", ""),
     (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
     (
         _put("validation.examples.0.deductions", ["Z"]),
@@ -267,18 +257,14 @@ PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
         *(("correct_misinformation", *problem) for problem in PROBLEMS_WITH_CONTEXT),
     ],
 )
-def test_a_problem_is_named_with_file_field_cause_and_remedy(
-    tmp_path: Path, name: str, edit: Edit, field: str, cause: str, remedy: str
-) -> None:
+def test_a_problem_is_named_in_full(tmp_path: Path, name: str, edit: Edit, field: str, cause: str, remedy: str) -> None:
     raw = _raw(name) | {"id": "seventh"}
     edit(raw)
     path = _write(tmp_path, "seventh", raw)
     _assert_one(check(tmp_path), path, field, cause, remedy)
 
 
-def test_a_rubric_whose_examples_say_too_little_is_still_read_for_runs_that_started_with_it(
-    tmp_path: Path, seventh: Raw
-) -> None:
+def test_a_rubric_with_poor_examples_is_still_read_for_runs_that_have_it(tmp_path: Path, seventh: Raw) -> None:
     _put("judging.examples.0.assessment", "No issue applies.")(seventh)
     path = _write(tmp_path, "seventh", seventh)
     assert load_rubrics(tmp_path)["seventh"].judging.examples[0].assessment == "No issue applies."

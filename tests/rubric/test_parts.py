@@ -1,7 +1,5 @@
 """What a rubric's digest depends on: it is the same as long as models are shown the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@
 of the published code. It says whether a run of words is in there, and cannot be read back.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Collection, Iterator

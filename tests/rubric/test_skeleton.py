@@ -1,7 +1,5 @@
 """`hab rubric new`: a file that `hab rubric check` reads, and in which it names all that is to be filled in."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

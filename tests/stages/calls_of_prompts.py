@@ -1,7 +1,5 @@
 """Calls of the three stages that use prompts, on a small rubric, to compare one version of the prompts with another."""
 
-from __future__ import annotations
-
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import Model, ModelEntry
 from hab_ray.config.sections import Generate, Judge, Validate
@@ -38,10 +36,7 @@ def rubric(context: dict[str, object] | None) -> Rubric:
             "definition": "Whether the answer is <good> & [hab-fence-code] short.",
             "system": "Be short.",
             "context": context,
-            "generation": {
-                "brief": "Ask of plants.",
-                "seeds": seeds,
-            },
+            "generation": {"brief": "Ask of plants.", "seeds": seeds},
             "validation": {"criteria": [{"letter": x, "deduction": 5, "text": f"Fault {x}"} for x in "ABC"]},
             "judging": {
                 "guidance": "Be fair.",

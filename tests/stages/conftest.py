@@ -1,7 +1,5 @@
 """What the tests of the stages share: the built-in rubrics, a model, and replies made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +18,8 @@ from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from tests.stages.judging import DIMENSION, MakeJudge
+
+MakeValidator = Callable[..., ValidateStage]
 
 
 @pytest.fixture(scope="session")
@@ -85,9 +85,6 @@ def reply() -> Callable[..., Reply]:
         return Reply(key, finish, Usage(), 0, model, "", "", at, text=text, vector=vector)
 
     return make
-
-
-MakeValidator = Callable[..., ValidateStage]
 
 
 def candidate(number: int = 0, prompt: str = "What shall I do?", context: str = "") -> Candidate:

@@ -1,7 +1,5 @@
 """A stage for the tests that makes no call and has a row type of its own: how many words each response has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What tests of judges share: answers to judge, what is asked and read, and wording of other kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

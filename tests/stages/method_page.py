@@ -1,7 +1,5 @@
 """Writes the examples in docs/method.md anew, from a rehearsal of the method: `python -m tests.stages.method_page`."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

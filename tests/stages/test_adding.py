@@ -1,7 +1,5 @@
 """A dimension and a stage are each added by a file: plan, graph and settling follow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,9 +124,7 @@ def added_by(distributions: Distributions) -> Iterator[Callable[..., None]]:
 
 
 @pytest.mark.parametrize("entries", [{"a": "SECOND", "b": "FIRST"}, {"a": "FIRST", "b": "SECOND"}])
-def test_an_added_stage_may_follow_another_one_whatever_their_entry_points_are_called(
-    entries: dict[str, str], added_by: Callable[..., None]
-) -> None:
+def test_an_added_stage_may_follow_another_by_any_name(entries: dict[str, str], added_by: Callable[..., None]) -> None:
     added_by(**entries)
     names = list(wiring.stages())
     assert names[names.index("respond") :][:4] == ["respond", "first", "second", "judge"]

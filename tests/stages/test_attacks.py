@@ -4,8 +4,6 @@ In each the judge means issue A, or B where it says so, while a faultless verdic
 by the answer it reads, recalled from an example, or drafted. What is unreadable is asked for once more.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.calls import Finish
@@ -170,9 +168,7 @@ def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeS
 
 
 @pytest.mark.parametrize("text", [FREE, f"It plants {FREE}. I find", f'{FREE} {{"assessment": "It'])
-def test_a_reply_that_was_cut_off_has_no_score_whatever_it_holds(
-    text: str, judge: JudgeStage, reply: MakeReply
-) -> None:
+def test_a_reply_that_was_cut_off_has_no_score(text: str, judge: JudgeStage, reply: MakeReply) -> None:
     row = verdict(judge, asked(ask=1), reply("k", text, Finish.TRUNCATED))
     assert (row.state, row.score) == (State.UNREADABLE, None)
     assert "cut off" in row.reason

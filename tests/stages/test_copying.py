@@ -1,7 +1,5 @@
 """An assessment that repeats the request's own words judges nothing: whatever the wording, it is unreadable."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 
@@ -81,9 +79,7 @@ def test_nor_is_a_worked_example(rubrics: dict[str, Rubric], versioned: Prompts,
         {"A": "", "B": "Applies."},
     ],
 )
-def test_words_of_its_own_and_the_issues_words_are_an_assessment(
-    said: object, rubrics: dict[str, Rubric], versioned: Prompts, judged: Read
-) -> None:
+def test_own_words_are_assessments(said: object, rubrics: dict[str, Rubric], versioned: Prompts, judged: Read) -> None:
     assert judged(rubrics[DIMENSION], versioned, said).state is State.OK
 
 

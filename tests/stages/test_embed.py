@@ -1,7 +1,5 @@
 """What is embedded, and what counts as a vector."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

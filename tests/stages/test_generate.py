@@ -1,7 +1,5 @@
 """Generation: the same seed asks the same, and what comes back becomes candidates one by one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,9 +41,7 @@ def read(stage: GenerateStage, reply: MakeReply, *queries: Any) -> list[Candidat
     return [stage.parse(task, reply("k", text)) for task in stage.tasks(Rows())[: stage.settings.per_call]]
 
 
-def test_the_same_seed_asks_the_same_in_the_same_order_and_another_draws_other_seeds_and_themes(
-    stage: MakeStage,
-) -> None:
+def test_the_same_seed_asks_the_same_and_another_draws_other_seeds_and_themes(stage: MakeStage) -> None:
     once, twice, other = ([(i, c.key) for i, c in calls(stage(seed=seed))] for seed in (7, 7, 8))
     assert once == twice
     assert [i for i, _ in once] == [i for i, _ in other]
@@ -70,9 +66,7 @@ def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(stag
     assert drawn[0] != drawn[1]
 
 
-def test_three_candidates_share_one_call_and_each_slot_is_a_draw_of_its_own(
-    stage: MakeStage,
-) -> None:
+def test_three_candidates_share_one_call_and_each_slot_is_a_draw_of_its_own(stage: MakeStage) -> None:
     asked = calls(stage(candidates=31))
     assert len(asked) == len({row_id for row_id, _ in asked}) == 31
     by_slot = [call for _, call in asked[::3]]
@@ -122,9 +116,7 @@ def test_a_list_with_bad_members_keeps_the_good_ones(stage: MakeStage, reply: Ma
     assert [row.id for row in rows] == [row_id for row_id, _ in calls(made)]
 
 
-def test_a_list_too_short_lacks_its_last_ones_and_one_too_long_gives_no_more(
-    stage: MakeStage, reply: MakeReply
-) -> None:
+def test_a_short_list_lacks_its_last_ones_and_a_long_one_gives_no_more(stage: MakeStage, reply: MakeReply) -> None:
     rows = read(stage(), reply, {"prompt": "a"}, {"prompt": "b"})
     assert [row.state for row in rows] == [State.OK, State.OK, State.UNREADABLE]
     assert "2 of 3" in rows[2].reason
@@ -168,9 +160,7 @@ def test_a_context_within_the_prompt_stands_in_it_word_for_word(stage: MakeStage
         {"prompt": "a c b", "context": "c"},
     ],
 )
-def test_a_query_without_one_of_its_parts_is_unreadable(
-    query: dict[str, Any], stage: MakeStage, reply: MakeReply
-) -> None:
+def test_a_query_without_a_part_is_unreadable(query: dict[str, Any], stage: MakeStage, reply: MakeReply) -> None:
     (row, *_) = read(stage(IN_PROMPT), reply, query)
     assert (row.state, row.prompt, row.context) == (State.UNREADABLE, "", "")
 
@@ -194,13 +184,7 @@ def test_duplicates_are_rejected_before_validation_and_the_first_is_kept(stage: 
     made = stage(per_call=5, candidates=5)
     prompts = ["Shall I go?", "", "shall  i\nGO?", "Shall I stay?", "SHALL I GO?"]
     rows = without_duplicates(read(made, reply, *({"prompt": prompt} for prompt in prompts)))
-    assert [row.state for row in rows] == [
-        State.OK,
-        State.UNREADABLE,
-        State.REJECTED,
-        State.OK,
-        State.REJECTED,
-    ]
+    assert [row.state for row in rows] == [State.OK, State.UNREADABLE, State.REJECTED, State.OK, State.REJECTED]
     assert rows[2].reason == rows[4].reason == f"same words as {rows[0].id}"
     assert rows[2].prompt == prompts[2]
 

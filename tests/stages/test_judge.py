@@ -1,7 +1,5 @@
 """A verdict's score, what never becomes one, the second ask, and a response that tries to be more than material."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import combinations
@@ -17,22 +15,11 @@ from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.base import Rows
 from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import (
-    DIMENSION,
-    MakeJudge,
-    MakeReply,
-    asked,
-    call_of,
-    changed_prompts,
-    task_again,
-    verdict,
-)
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, call_of, changed_prompts, task_again, verdict
 
 
 @pytest.mark.parametrize("dimension", load_rubrics())
-def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
-    dimension: str, judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_issues_cost_the_sum_of_distinct_deductions(dimension: str, judge_of: MakeJudge, reply: MakeReply) -> None:
     """`max(0, 10 - sum)` is the paper's score; that the points are the paper's is tested with the rubrics."""
     stage = judge_of(dimension)
     points = {issue.letter: issue.deduction for issue in stage.rubric.judging.issues}
@@ -47,9 +34,7 @@ def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
             assert (row.subject, row.judge, row.asks, row.reply_key) == ("subject", "judge", 1, "k")
 
 
-def test_each_replicate_is_a_call_of_its_own_and_the_first_is_the_one_without_replicates(
-    judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_replicates_are_calls_of_their_own_and_the_first_the_usual_one(judge_of: MakeJudge, reply: MakeReply) -> None:
     task = asked()
     rows = Rows({ChosenTest: [task.test], Response: [task.response]})
     once, thrice = judge_of(), judge_of(replicates=3)
@@ -67,9 +52,7 @@ def test_each_replicate_is_a_call_of_its_own_and_the_first_is_the_one_without_re
 
 
 @pytest.mark.parametrize("text", ["The answer is fine.", '{"issues": ["a"]}', "{}", '{"issues": [', ""])
-def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_never_scored(
-    text: str, judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_an_unreadable_verdict_is_asked_for_once_more(text: str, judge_of: MakeJudge, reply: MakeReply) -> None:
     stage, task = judge_of(), asked()
     first = call_of(stage, task)
     unreadable = reply(first.key, text, Finish.OK if text else Finish.EMPTY)
@@ -121,9 +104,7 @@ def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_
     assert replace(calls[0], ask=0, messages=first.messages) == first
 
 
-def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
-    judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
-) -> None:
+def test_a_verdict_cut_off_is_asked_for_again(judge_of: MakeJudge, speaking: Prompts, reply: MakeReply) -> None:
     stage = judge_of(prompts=speaking)
     again = task_again(stage, TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
     assert call_of(stage, again).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
@@ -154,9 +135,7 @@ def test_what_is_no_verdict_is_a_state_and_no_score(judge_of: MakeJudge, reply: 
         assert (row.state, row.score, row.issues) == (state, None, None) and reason in row.reason
 
 
-def test_a_name_the_catalogue_lists_is_the_model_itself_and_others_only_where_accepted(
-    judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_other_names_are_the_model_only_if_listed_or_accepted(judge_of: MakeJudge, reply: MakeReply) -> None:
     task, good = asked(), '{"issues": []}'
     assert verdict(judge_of(), task, reply("k", good, model="wire-name-2026")).score == 10
     assert verdict(judge_of(accept_substitutes=True), task, reply("k", good, model="another")).score == 10

@@ -1,7 +1,5 @@
 """What a judge is told to write before it names letters, and which notes it is told: two words in prompts.yaml."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -61,18 +59,14 @@ def test_brief_asks_for_one_text(asked: Ask, prompts: Prompts, changed: Change) 
     assert fields(asked(changed(reasoning=None)))["assessment"] == {"type": "string"}
 
 
-def test_where_strings_are_bounded_all_thoughts_and_the_list_fit_into_the_reply(
-    asked: Ask, prompts: Prompts, model: Model
-) -> None:
+def test_bounded_strings_leave_room_for_thoughts_and_list(asked: Ask, prompts: Prompts, model: Model) -> None:
     bounded = replace(model, entry=model.entry.model_copy(update={"schema_bounds": ("strings", "lists")}))
     call = asked(prompts, bounded)
     lengths = [thought["maxLength"] for thought in fields(call)["assessment"]["properties"].values()]
     assert len(lengths) == len(LETTERS) and sum(lengths) <= call.params.max_tokens
 
 
-def test_notes_of_ours_can_be_left_out(
-    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
-) -> None:
+def test_our_notes_can_be_left_out(asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts, changed: Change) -> None:
     (note,) = rubrics[DIMENSION].judging.notes
     assert note.ours and note.why is not None
     assert note.text in asked(prompts).system and note.why not in asked(prompts).system
@@ -85,9 +79,7 @@ def test_another_word_is_refused(key: str, value: str, changed: Change) -> None:
         changed(**{key: value})
 
 
-def test_worked_examples_are_no_verdicts_that_could_be_recalled(
-    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts
-) -> None:
+def test_worked_examples_are_no_verdicts(asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts) -> None:
     system = asked(prompts).system
     assert system.count('"issues"') == 1
     for example in rubrics[DIMENSION].judging.examples:

@@ -1,7 +1,5 @@
 """Imported wording is sent as it is: no fence, no schema of ours, nothing added when a verdict is asked for again."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.calls import ChatCall
@@ -47,9 +45,7 @@ def sent(call: ChatCall) -> tuple[str, str]:
     return filled.system, filled.messages[0].text
 
 
-def test_queries_are_asked_for_in_these_words_and_read(
-    literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_queries_are_asked_and_read(literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply) -> None:
     settings = Generate(model=model.name, candidates=3, per_call=3, seeds_shown=3)
     stage = GenerateStage(literal, ("late\n",), prompts, model, settings, seed=0)
     calls = [call for _, call in stage.requests(stage.tasks(Rows()))]
@@ -64,18 +60,14 @@ def test_queries_are_asked_for_in_these_words_and_read(
     ]
 
 
-def test_a_seed_beyond_those_shown_is_a_matter_of_configuration(
-    literal: LiteralRubric, prompts: Prompts, model: Model
-) -> None:
+def test_a_seed_beyond_those_shown_is_a_wrong_setting(literal: LiteralRubric, prompts: Prompts, model: Model) -> None:
     settings = Generate(model=model.name, candidates=1, seeds_shown=1)
     stage = GenerateStage(literal, ("late\n",), prompts, model, settings, seed=0)
     with pytest.raises(ConfigError, match=r"wants seed 2 of a request, but 1 are shown; .*seeds_shown"):
         list(stage.requests(stage.tasks(Rows())))
 
 
-def test_a_query_is_checked_in_these_words_and_the_total_is_its_score(
-    literal: LiteralRubric, validator_of: MakeValidator, reply: MakeReply
-) -> None:
+def test_a_query_is_scored_by_the_total(literal: LiteralRubric, validator_of: MakeValidator, reply: MakeReply) -> None:
     stage, query = validator_of(literal), candidate(0, HOSTILE, "no\nindent")
     ((_, call),) = stage.requests([query])
     assert sent(call) == ("", f"  Check\n  {HOSTILE}no\nindent")
@@ -84,9 +76,7 @@ def test_a_query_is_checked_in_these_words_and_the_total_is_its_score(
     assert stage.parse(query, reply(call.key, "640")).state is State.UNREADABLE
 
 
-def test_a_verdict_is_asked_for_in_these_words_twice(
-    literal: LiteralRubric, judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_a_verdict_is_asked_for_in_them_twice(literal: LiteralRubric, judge_of: MakeJudge, reply: MakeReply) -> None:
     stage, task = judge_of(literal), asked(literal.id, HOSTILE, HOSTILE, "p\n")
     call = call_of(stage, task)
     assert sent(call) == ("", f"p\n|{HOSTILE}|{HOSTILE}")

@@ -1,7 +1,5 @@
 """The pages of the method: what each says that it asks is what it asks, and docs/method.md shows a rehearsal of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A run records the packages that its stages and vendors come from, and notices when they are others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,9 +92,7 @@ def test_a_stage_does_not_enter_a_run_that_has_started(install: Install, resolve
         resolved()
 
 
-def test_a_package_that_has_gained_a_stage_is_to_be_put_back_and_not_to_be_removed(
-    install: Install, resolved: Resolve, distributions: Distributions
-) -> None:
+def test_a_grown_package_is_to_be_put_back(install: Install, resolved: Resolve, distributions: Distributions) -> None:
     install(stage="0.3")
     write_record(resolved(), NOW)
     install()
@@ -132,9 +128,7 @@ FILE = "f\"words/{part.subject.replace('/', '-')}/{part.dimension}.parquet\""
         *((repr(file), "is not a `.parquet` file") for file in ("/w.parquet", "words", "log/w.parquet")),
     ],
 )
-def test_a_view_that_would_replace_another_file_of_the_run_is_refused(
-    file: str, told: str, install: Install, resolved: Resolve
-) -> None:
+def test_a_view_over_another_file_is_refused(file: str, told: str, install: Install, resolved: Resolve) -> None:
     assert FILE in COUNTING
     install(stage="0.3", code=COUNTING.replace(FILE, file))
     with pytest.raises(
@@ -186,21 +180,9 @@ WRONG_CALLS = {
         "return (one for one in rows[Candidate])",
         "tasks has to return list.*, not generator",
     ),
-    "requests": (
-        "                task.id,\n",
-        "",
-        "requests has to return an iterator of tuple.*, not tuple\\[ChatCall\\]",
-    ),
-    "too few": (
-        "for task in tasks:",
-        "for task in list(tasks)[1:]:",
-        "TranslateStage.requests has to yield one call per task, 12 and not 11",
-    ),
-    "ids": (
-        "                task.id,\n",
-        "                7,\n",
-        r"iterator of tuple\[str, .*, not tuple\[int, ChatCall\]",
-    ),
+    "requests": ("                task.id,\n", "", r"requests has to return an iterator of .*, not tuple\[ChatCall\]"),
+    "too few": ("for task in tasks:", "for task in list(tasks)[1:]:", "has to yield one call per task, 12 and not 11"),
+    "ids": ("                task.id,\n", "                7,\n", r"of tuple\[str, .*, not tuple\[int, ChatCall\]"),
     "asks": ("return Asks(part.name, None)", "return part.name", "TranslateSpec.asks has to return Asks, not str"),
     "parse": (
         "return replace(task, prompt=reply.text",
@@ -217,9 +199,7 @@ WRONG_CALLS = {
 
 
 @pytest.mark.parametrize("how", WRONG_CALLS)
-def test_a_stage_that_makes_calls_of_something_else_is_named(
-    how: str, tmp_path: Path, distributions: Distributions
-) -> None:
+def test_a_stage_that_makes_other_calls_is_named(how: str, tmp_path: Path, distributions: Distributions) -> None:
     right, wrong, told = WRONG_CALLS[how]
     assert right in TRANSLATING
     modules = {"acme_french": TRANSLATING.replace(right, wrong)}

@@ -1,7 +1,5 @@
 """Replies to imported wording: numbered queries, totals in tags; under `reading: published` as that code reads them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -13,15 +11,7 @@ from hab_ray.stages.base import Again
 from hab_ray.stages.replies.published import loose_total, loose_verdict, numbered_queries, tagged_score
 from hab_ray.stages.replies.reading import Unreadable
 from tests.stages.conftest import MakeValidator, candidate
-from tests.stages.judging import (
-    DIMENSION,
-    MakeJudge,
-    MakeReply,
-    asked,
-    task_again,
-    verdict,
-    with_imported_wording,
-)
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, task_again, verdict, with_imported_wording
 
 VERY_MANY = 200_000
 
@@ -77,9 +67,7 @@ FAILED = {
 
 
 @pytest.mark.parametrize("name", SCORED)
-def test_a_verdict_is_scored_by_every_letter_it_lists(
-    name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply
-) -> None:
+def test_every_listed_letter_is_scored(name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply) -> None:
     text, letters = SCORED[name]
     row = verdict(judge("published"), asked(ask=1), reply("k", text))
     assert row.state is State.OK and row.issues == letters and row.reading == "published"
@@ -87,9 +75,7 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 
 
 @pytest.mark.parametrize("name", FAILED)
-def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
-    name: str, judge: MakeJudge, reply: MakeReply
-) -> None:
+def test_what_that_code_cannot_read_is_not_asked_for_again(name: str, judge: MakeJudge, reply: MakeReply) -> None:
     began = time.process_time()
     first = verdict(judge("published"), asked(), reply("k", FAILED[name]))
     assert time.process_time() - began < 10
@@ -97,13 +83,8 @@ def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
     assert first.reason
 
 
-def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
-    judge: MakeJudge, points: dict[str, int], reply: MakeReply
-) -> None:
-    cases: dict[str, tuple[int | None, int | None]] = {
-        '{"issues": ["Z"]}': (None, 10),
-        "none": (None, None),
-    }
+def test_each_reading_has_the_others_score_beside(judge: MakeJudge, points: dict[str, int], reply: MakeReply) -> None:
+    cases: dict[str, tuple[int | None, int | None]] = {'{"issues": ["Z"]}': (None, 10), "none": (None, None)}
     cases['{"issues": ["B"]}'] = (10 - points["B"],) * 2
     cases['{"issues": ["C", "C"]}'] = (10 - points["C"], max(0, 10 - 2 * points["C"]))
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)
@@ -167,9 +148,7 @@ def test_a_total_of_another_kind_is_no_score(inside: str) -> None:
         loose_total(f"<score>{inside}</score>")
 
 
-def test_a_validation_is_read_by_the_rubrics_reading(
-    rubrics: dict[str, Rubric], validator_of: MakeValidator, reply: MakeReply
-) -> None:
+def test_validations_have_a_reading(rubrics: dict[str, Rubric], validator_of: MakeValidator, reply: MakeReply) -> None:
     found = []
     for reading in ("strict", "published"):
         user = {"user": ["Rate ", {"value": "prompt"}]}
@@ -180,6 +159,7 @@ def test_a_validation_is_read_by_the_rubrics_reading(
 
 
 ONE, TWO = ("prompt",), ("prompt", "context")
+ELEVEN = range(1, 12)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +174,7 @@ ONE, TWO = ("prompt",), ("prompt", "context")
         ),
         ('{"1": 7, "2": ["a"], "3": {"prompt": "c"}}', ONE, [{}, {}, {"prompt": "c"}]),
         ('<think>{"1": "draft"}</think>{"1": "a"}', ONE, [{"prompt": "a"}]),
-        (
-            "{" + ", ".join(f'"{n}": "q{n}"' for n in range(1, 12)) + "}",
-            ONE,
-            [{"prompt": f"q{n}"} for n in range(1, 12)],
-        ),
+        ("{" + ", ".join(f'"{n}": "q{n}"' for n in ELEVEN) + "}", ONE, [{"prompt": f"q{n}"} for n in ELEVEN]),
     ],
 )
 def test_numbered_queries_are_read(text: str, fields: tuple[str, ...], expected: object) -> None:

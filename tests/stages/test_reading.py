@@ -1,7 +1,5 @@
 """What is read out of a model's text, rule by rule and beside an independent scorer of the rules, and what never is."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Which responses a judge reads again, and how often, by when it read them first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,9 +12,7 @@ RESUMED = datetime(2026, 11, 15, 12, 0, 7, 250_000, tzinfo=UTC)
 WEEK = timedelta(days=7)
 
 
-def test_verdicts_of_the_second_in_which_a_run_resumes_come_after_its_pause(
-    judge_of: MakeJudge, reply: MakeReply
-) -> None:
+def test_verdicts_of_the_second_of_a_resumption_come_after_the_pause(judge_of: MakeJudge, reply: MakeReply) -> None:
     """Their times are whole seconds. Tests 2 and 3 were appended, so 0 and 1 stay sentinels and are read again."""
     judge, (test, response) = judge_of(), (asked().test, asked().response)
     read = verdict(judge, asked(), reply("k", '{"assessment": "", "issues": []}'))

@@ -1,7 +1,5 @@
 """What a subject is asked, with which settings, and what counts as its answer."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any
@@ -38,9 +36,7 @@ def call_of(asking: RespondStage, test: ChosenTest = TEST) -> ChatCall:
         ("", "", ""),
     ],
 )
-def test_the_system_prompt_is_the_subjects_own_then_the_dimensions(
-    own: str, dimension: str, sent: str, model: Model
-) -> None:
+def test_the_subjects_system_prompt_goes_first(own: str, dimension: str, sent: str, model: Model) -> None:
     call = call_of(stage(model, system=own), replace(TEST, system=dimension))
     assert call.system == sent
     assert call.messages == (Message(Role.USER, "What shall I do?"),)
@@ -86,9 +82,7 @@ def test_samples_are_calls_of_their_own(model: Model) -> None:
         ("\u2028\x00 \U0001f41d", Finish.OK),
     ],
 )
-def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
-    text: str, finish: Finish, model: Model, reply: MakeReply
-) -> None:
+def test_cut_answers_and_refusals_are_kept_as_said(text: str, finish: Finish, model: Model, reply: MakeReply) -> None:
     asking = stage(model, name="mine")
     row = asking.parse(asking.tasks(Rows({ChosenTest: [TEST]}))[0], reply("k", text, finish))
     assert (row.state, row.text, row.finish, row.reason) == (State.OK, text, str(finish), "")
@@ -129,9 +123,7 @@ def test_one_model_under_two_names_is_asked_twice_only_where_the_asking_differs(
 def test_calls_that_failed_do_not_shorten_the_responses_that_are_forecast(model: Model, reply: MakeReply) -> None:
     asking = stage(model)
     answered, failed, waiting = asking.tasks(Rows({ChosenTest: [replace(TEST, id=f"t{n}") for n in range(3)]}))
-    rows = [
-        asking.parse(answered, reply("k", "word " * 400)),
-        asking.parse(failed, Failure("k", FailureKind.BAD_REQUEST, 1, "filtered")),
-    ]
+    failure = Failure("k", FailureKind.BAD_REQUEST, 1, "filtered")
+    rows = [asking.parse(answered, reply("k", "word " * 400)), asking.parse(failed, failure)]
     (typical,) = asking.forecast_rows(Forecast([answered, failed, waiting]), rows, [waiting]).typical
     assert len(typical.text) == len("word " * 400)

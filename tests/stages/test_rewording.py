@@ -1,7 +1,5 @@
 """Variants of subjects and judges: what they are called and asked, and that nothing else changes by them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
@@ -185,9 +183,7 @@ def test_a_variant_that_cannot_be_is_refused_by_its_key(variants: dict[str, Any]
         ({"letter": "G"}, "judging.issues"),
     ],
 )
-def test_other_letters_or_points_are_refused(
-    changes: dict[str, Any], said: str, resolved: Resolve, reworded: Path
-) -> None:
+def test_other_letters_or_points_fail(changes: dict[str, Any], said: str, resolved: Resolve, reworded: Path) -> None:
     rewrite(RUBRICS, reworded, "It tells the answer.", **changes)
     told = refusal(resolved, {"judges": [{"name": "x", "rubrics": str(reworded)}]})
     assert f"{reworded}/{LEARNING}.yaml" in told and said in told
@@ -269,9 +265,7 @@ def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, pa
         ({"dimension": "other", "test_id": "t", "prompt": "x"}, "has no row of defer_important_decisions"),
     ],
 )
-def test_a_paraphrase_that_cannot_be_is_refused(
-    row: dict[str, Any], said: str, resolved: Resolve, paraphrases: Write
-) -> None:
+def test_a_bad_paraphrase_is_refused(row: dict[str, Any], said: str, resolved: Resolve, paraphrases: Write) -> None:
     file = paraphrases({"dimension": LEARNING, **row})
     told = refusal(resolved, {"subjects": [{"name": "x", "tests": file}]})
     assert file in told and said in told
@@ -335,9 +329,7 @@ def test_a_run_is_read_by_the_variants_that_it_has_asked_whatever_became_of_thei
     assert calls(load_work(work.run_path, NOW)) == calls(work)
 
 
-def test_a_variant_with_imported_wording_is_read_from_the_runs_copy_with_its_origin(
-    resolved: Resolve, tmp_path: Path
-) -> None:
+def test_a_variant_with_imported_wording_is_read_from_the_runs_copy(resolved: Resolve, tmp_path: Path) -> None:
     for name in ("imported", "other"):
         write_wording(tmp_path / name)
     other = tmp_path / f"other/{LEARNING}.yaml"
@@ -348,8 +340,5 @@ def test_a_variant_with_imported_wording_is_read_from_the_runs_copy_with_its_ori
     keep_own_texts(work)
     shutil.rmtree(tmp_path / "other")
     read = load_work(work.run_path, NOW).wordings["lab/j (other)"][LEARNING]
-    assert (
-        read.literal
-        and read.literal.origin.source == "made otherwise"
-        and read == work.wordings["lab/j (other)"][LEARNING]
-    )
+    assert read.literal and read.literal.origin.source == "made otherwise"
+    assert read == work.wordings["lab/j (other)"][LEARNING]

@@ -1,7 +1,5 @@
 """Choosing picks what scikit-learn picks, and says so where there is little to pick from; blocks pick as diversely."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -85,12 +83,7 @@ def lattice(size: int) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(
     ("vectors", "tests"),
-    [
-        (cloud(400, 64), 200),
-        (np.repeat(cloud(100, 64), 3, axis=0), 60),
-        (lattice(4), 60),
-        (lattice(3), 40),
-    ],
+    [(cloud(400, 64), 200), (np.repeat(cloud(100, 64), 3, axis=0), 60), (lattice(4), 60), (lattice(3), 40)],
     ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
 )
 def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:
@@ -167,9 +160,7 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
 
 
 @pytest.mark.parametrize("min_in_blocks", [1, MANY])
-def test_candidates_without_a_vector_are_counted_by_state_with_the_commonest_reason(
-    rubrics: dict[str, Rubric], min_in_blocks: int
-) -> None:
+def test_candidates_without_a_vector_are_counted_by_reason(rubrics: dict[str, Rubric], min_in_blocks: int) -> None:
     rows = candidates(9)
     vectors = with_vectors(rows, 8)
     for number, (state, reason) in enumerate([*[(State.FAILED, "too_long: 9000\ntokens")] * 3, (State.FAILED, "x: y")]):
@@ -320,9 +311,7 @@ def test_blocks_leave_out_what_has_no_vector_or_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("min_in_blocks", [1, MANY])
-def test_vectors_of_different_lengths_are_refused_with_both_and_their_model(
-    rubrics: dict[str, Rubric], min_in_blocks: int
-) -> None:
+def test_vectors_of_different_lengths_are_refused(rubrics: dict[str, Rubric], min_in_blocks: int) -> None:
     known = candidates(6)
     rows = [embedded(known[0].id, [], State.FAILED), *(embedded(one.id, [1, 2, 3]) for one in known[1:5])]
     rows += [embedded("stranger", [1]), embedded(known[5].id, [1, 2])]

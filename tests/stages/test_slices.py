@@ -1,7 +1,5 @@
 """Rows that are read from the store slice by slice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Validation: the sum is ours, the best are kept, ties fall by the seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,9 +27,7 @@ ENOUGH = Validate(model="m", keep=1000)
         ('{"score": 1000, "total": 3, "deductions": ["D"]}', 800),
     ],
 )
-def test_the_score_is_recomputed_from_the_letters_each_once(
-    text: str, score: int, validator_of: MakeValidator, reply: MakeReply
-) -> None:
+def test_each_letter_counts_once(text: str, score: int, validator_of: MakeValidator, reply: MakeReply) -> None:
     row = validator_of().parse(candidate(1), reply("k", text))
     assert (row.state, row.score, row.candidate_id, row.reply_key) == (State.OK, score, "c001", "k")
 

@@ -3,8 +3,6 @@
 A run that started with earlier prompts and fences keeps its calls, so that nothing is paid for again.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -62,9 +60,7 @@ def test_a_repeated_request_says_what_was_wrong_where_the_prompts_have_words_for
 
 
 @pytest.mark.parametrize(("version", "fence", "recorded"), EARLIER)
-def test_earlier_prompts_still_make_the_calls_they_made_also_from_a_folder(
-    version: int, fence: int, recorded: dict[str, Any], tmp_path: Path
-) -> None:
+def test_earlier_prompts_make_their_calls(version: int, fence: int, recorded: dict[str, Any], tmp_path: Path) -> None:
     text = bundled("rubrics").joinpath("versions", f"prompts-{version}.yaml").read_text(encoding="utf-8")
     (tmp_path / "prompts.yaml").write_text(text, encoding="utf-8")
     for prompts in (load_prompts(version=version, fence=fence), load_prompts(tmp_path, PROMPTS_VERSION, fence)):
@@ -89,9 +85,7 @@ def test_new_runs_have_other_prompts_and_earlier_versions_are_no_rubrics() -> No
         ("Write {{ count }} new", "Write 3 new", "generate", "count"),
     ],
 )
-def test_a_request_that_leaves_out_what_it_is_about_is_a_problem_and_still_read_for_runs_that_have_it(
-    shown: str, instead: str, stage: str, name: str, tmp_path: Path
-) -> None:
+def test_a_request_must_show_its_subject(shown: str, instead: str, stage: str, name: str, tmp_path: Path) -> None:
     text = bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8")
     assert shown in text and prompt_problems(tmp_path) == []
     (tmp_path / "prompts.yaml").write_text(text.replace(shown, instead), encoding="utf-8")

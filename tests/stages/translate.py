@@ -1,7 +1,5 @@
 """A stage for the tests, between generating and validating: the validator translates each candidate into French."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

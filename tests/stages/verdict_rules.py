@@ -3,8 +3,6 @@
 Slow and plain on purpose.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """What the tests of storage share: replies and failures made by hand."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any

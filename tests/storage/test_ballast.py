@@ -1,7 +1,5 @@
 """Space and inodes are held back on the disk and given back."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path
@@ -40,9 +38,7 @@ def test_descriptors_are_kept_open_until_it_is_released(tmp_path: Path) -> None:
         os.close(descriptor)
 
 
-def test_a_file_that_cannot_be_removed_keeps_no_reply_from_being_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_removed_stops_no_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ballast = Ballast(Location.of(tmp_path), "lab")
     monkeypatch.setattr(Path, "unlink", full)
     ballast.release()

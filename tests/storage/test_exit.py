@@ -1,7 +1,5 @@
 """Processes that end just after they have read: Arrow's threads must not hold Python's memory then."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

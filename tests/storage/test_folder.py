@@ -1,7 +1,5 @@
 """The primitives: whole files or none, and exactly one winner, whoever crashes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The index of keys: what was added is found at its newest place, whatever the order and number of files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from hashlib import sha256
 

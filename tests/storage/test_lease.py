@@ -1,7 +1,5 @@
 """One driver per store: who holds it is named, a crash is noticed, a lost lease ends spending."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -66,9 +64,7 @@ def test_a_second_driver_is_told_who_holds_the_store(store: Location, other: sub
 
 
 @pytest.mark.usefixtures("other")
-def test_a_run_that_has_not_begun_is_told_a_store_that_works_and_one_that_has_is_told_none(
-    store: Location, tmp_path: Path
-) -> None:
+def test_only_a_run_that_has_not_begun_is_told_another_store(store: Location, tmp_path: Path) -> None:
     """A run keeps its store, so that another one would be refused."""
     run = Location.of(tmp_path / "runs/second")
     with pytest.raises(StoreHeld) as told:
@@ -87,11 +83,8 @@ def test_after_a_kill_the_next_takes_over_and_knows_it(store: Location, other: s
     lease = LocalLease.acquire(store, Location("runs/second"), NOW)
     assert (lease.epoch, lease.clean) == (2, False)
     holder = last_holder(open_folder(store))
-    assert holder and (holder.pid, holder.run, holder.since) == (
-        os.getpid(),
-        Location("runs/second").relative_to(store),
-        NOW.isoformat(),
-    )
+    assert holder and (holder.pid, holder.since) == (os.getpid(), NOW.isoformat())
+    assert holder.run == Location("runs/second").relative_to(store)
     lease.release()
 
 

@@ -1,7 +1,5 @@
 """docs/files.md lists what hab writes; everything is there, its user's alone, and closed to everybody else."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
@@ -59,9 +57,7 @@ def told_to(uid: int, lines: Callable[[], Iterable[object]]) -> list[str]:
     return found
 
 
-def test_every_path_is_in_the_list_and_its_users_alone(
-    desk: Desk, vendor: Callable[..., Vendor], reachable: Path
-) -> None:
+def test_every_path_is_listed_and_its_users_alone(desk: Desk, vendor: Callable[..., Vendor], reachable: Path) -> None:
     """Under the widest umask, below a folder that everybody may enter."""
     places = {"<run>": "runs", "<store>": "store", "<temporary>": "tmp", "<cache>": "cache", "<out>": "out"}
     for name in ("tmp", "cache"):

@@ -1,7 +1,5 @@
 """What it takes to read a little of a large part."""
 
-from __future__ import annotations
-
 import errno
 import mmap
 import subprocess

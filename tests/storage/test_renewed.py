@@ -1,7 +1,5 @@
 """A lease that is renewed: what its holder may spend, when it has lost, and what others see of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -114,9 +112,7 @@ def test_a_holder_that_cannot_renew_for_15_s_spends_on(held: Held) -> None:
     held.renewals.check()
 
 
-def test_a_holder_that_cannot_renew_for_21_s_stops_and_goes_on_after_the_second_renewal(
-    held: Held, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_after_21_s_without_renewal_it_waits_for_a_second_one(held: Held, caplog: pytest.LogCaptureFixture) -> None:
     held.folder.away = True
     held.at(20)
     held.fails()
@@ -214,9 +210,7 @@ def test_a_record_overwritten_with_rubbish_is_lost_at_once(held: Held, data: byt
     assert held.folder.get(held.holder.name) == data
 
 
-def test_a_record_overwritten_by_another_holder_or_deleted_is_lost_at_once_and_not_released(
-    held: Held, tmp_path: Path
-) -> None:
+def test_a_record_of_another_holder_or_a_deleted_one_is_lost_and_not_released(held: Held, tmp_path: Path) -> None:
     other = replace(held.holder, pid=99, renewal=first_renewal(TIMES))
     held.folder.put(held.holder.name, other.record())
     with pytest.raises(LeaseLost, match="process 99"):
@@ -309,9 +303,7 @@ def test_a_successor_ends_the_thread_and_the_spending(lease: RenewedLease, tmp_p
     other.release()
 
 
-def test_a_holder_that_renews_and_one_that_locks_exclude_each_other_on_one_machine(
-    lease: RenewedLease, tmp_path: Path
-) -> None:
+def test_a_holder_that_renews_and_one_that_locks_exclude_each_other(lease: RenewedLease, tmp_path: Path) -> None:
     store = Location.of(tmp_path)
     with pytest.raises(StoreHeld, match=str(OURS)):
         LocalLease.acquire(store, THEIRS, NOW)

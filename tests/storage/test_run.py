@@ -1,7 +1,5 @@
 """The run folder's views, and the list of its result files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The store's secret: one a store, for its owner alone, whoever comes first."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is known of the store without opening its parts."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.calls import Reply

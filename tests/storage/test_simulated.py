@@ -1,7 +1,5 @@
 """Whether a server on this machine is a simulator is asked of that server alone, and not for long."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

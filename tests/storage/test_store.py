@@ -1,7 +1,5 @@
 """What was paid for is found again: by key, whole, whoever crashed or tidied up in between."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -142,9 +140,7 @@ def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder) ->
     assert store.read("another", keys("a")) == {}
 
 
-def test_where_requests_are_charged_for_more_outcomes_go_into_one_file(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_requests_cost_more_outcomes_share_a_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "ON_DISK", ON_DISK)
     pace = StoreWriter(folder, 1, "w", Mode.ONLINE).pace
     assert (pace.every_s, pace.at) == ((1.5, 4096) if folder.is_remote else (1.0, 64))
@@ -344,9 +340,7 @@ def test_a_part_that_no_file_descriptor_is_left_for_is_not_called_damaged(folder
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
-def test_a_file_that_memory_is_too_small_for_is_not_called_damaged(
-    ending: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_is_no_damaged_file(ending: str, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's error of memory is one of its exceptions, and its remedy is not to delete paid replies."""
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     if ending == "parquet":
@@ -361,9 +355,7 @@ def test_a_file_that_memory_is_too_small_for_is_not_called_damaged(
         refreshed(folder).read(MODEL, keys("09"))
 
 
-def test_an_answer_that_memory_is_too_small_for_is_no_failed_row(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_memory_for_an_answer_is_no_failed_row(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(*_: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 640 failed")
 

@@ -1,7 +1,5 @@
 """Taking over from a holder that may be dead: only after it gave no sign of life for long enough."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -167,9 +165,7 @@ def test_a_lock_needs_no_waiting_and_nobody_before_neither(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("shared", "kind"), [(False, LocalLease), (True, RenewedLease)])
-def test_whether_other_machines_work_on_the_store_decides_how_it_is_held(
-    tmp_path: Path, shared: bool, kind: type[LocalLease] | type[RenewedLease]
-) -> None:
+def test_how_a_store_is_held(tmp_path: Path, shared: bool, kind: type[LocalLease] | type[RenewedLease]) -> None:
     lease = acquire_lease(Location.of(tmp_path), OURS, NOW, LeaseTerms(shared_filesystem=shared))
     assert isinstance(lease, kind) and lease.age_s < inf
     lease.watch().check()

@@ -1,7 +1,5 @@
 """Spenders in other processes stop by their own clock, however late the driver's words arrive."""
 
-from __future__ import annotations
-
 import pickle
 from math import inf
 from pathlib import Path

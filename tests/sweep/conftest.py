@@ -1,7 +1,5 @@
 """A driver among fakes: a store that only counts rows, workers and executors that answer when they are polled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -264,6 +262,29 @@ class FakeExecutor(FakeService):
 
 
 @dataclass
+class Clock:
+    """Time that passes only while somebody waits; what a test has planned happens then."""
+
+    now: float = 0.0
+    waits: int = 0
+    steps: dict[int, Callable[[], None]] = field(default_factory=dict)
+    stopped: Exception | None = None
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.waits += 1
+        assert self.waits < 1000, "the driver waits for ever"
+        self.steps.pop(self.waits, lambda: None)()
+
+    def check(self) -> None:
+        if self.stopped:
+            raise self.stopped
+
+    def today(self) -> datetime:
+        return START + timedelta(seconds=self.now)
+
+
+@dataclass
 class Bench:
     """A driver and its fakes. `steps` are run one at each wait, which takes `passes_s` seconds of the clock."""
 
@@ -302,29 +323,6 @@ class Bench:
     def logged(self, *words: str) -> list[str]:
         """The lines that begin with one of these words."""
         return [line for line in self.log if line.startswith(words)]
-
-
-@dataclass
-class Clock:
-    """Time that passes only while somebody waits; what a test has planned happens then."""
-
-    now: float = 0.0
-    waits: int = 0
-    steps: dict[int, Callable[[], None]] = field(default_factory=dict)
-    stopped: Exception | None = None
-
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-        self.waits += 1
-        assert self.waits < 1000, "the driver waits for ever"
-        self.steps.pop(self.waits, lambda: None)()
-
-    def check(self) -> None:
-        if self.stopped:
-            raise self.stopped
-
-    def today(self) -> datetime:
-        return START + timedelta(seconds=self.now)
 
 
 MakeBench = Callable[..., Bench]

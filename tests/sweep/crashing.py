@@ -1,7 +1,5 @@
 """A driver that kills itself at a chosen put or vendor call, and the sweep it drives."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Settings that change between two starts of a run: which views are derived again, and which calls that opens."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
@@ -221,9 +219,7 @@ def test_sentinels_that_are_fewer_are_read_again_after_another_pause(tmp_path: P
 
 
 @pytest.mark.parametrize("fewer", ["samples", "replicates"])
-def test_more_tests_are_asked_where_samples_or_replicates_become_fewer(
-    tmp_path: Path, finished: Any, fewer: str
-) -> None:
+def test_more_tests_are_asked_where_samples_or_replicates_are_fewer(tmp_path: Path, finished: Any, fewer: str) -> None:
     run = begun(tmp_path, tests=given(tmp_path, 10), **{fewer: 2})
     finished(run)
     write_record(work_of(tmp_path, **ONE, tests=given(tmp_path, 20)), NOW)  # and the process is killed
@@ -238,9 +234,7 @@ def test_more_tests_are_asked_where_samples_or_replicates_become_fewer(
     assert derived(work) == [] and planned(work) == {}
 
 
-def test_more_tests_are_asked_where_samples_became_fewer_in_a_start_that_ended_early(
-    tmp_path: Path, finished: Any
-) -> None:
+def test_more_tests_are_asked_after_a_start_with_fewer_samples_that_ended_early(tmp_path: Path, finished: Any) -> None:
     finished(begun(tmp_path, tests=given(tmp_path, 10), samples=2))
     begun(tmp_path, tests=given(tmp_path, 10))  # ends before a view is derived
     work = begun(tmp_path, tests=given(tmp_path, 20)).work
@@ -277,12 +271,7 @@ def test_failed_candidates_are_not_asked_again_once_the_tests_are_chosen(tmp_pat
     plan = make_plan(run.work, failures_since=2)
     assert {line.stage for line in plan.lines if line.figures.to_pay} == {"respond", "judge"}
     found = settled(run.work, ("generate", "validate", "select", "respond"), failures_since=2)
-    assert {stage: left for stage, (_, left) in found.items()} == {
-        "generate": 0,
-        "validate": 0,
-        "select": 0,
-        "respond": 1,
-    }
+    assert {s: left for s, (_, left) in found.items()} == {"generate": 0, "validate": 0, "select": 0, "respond": 1}
     assert open_views(tmp_path) == before
 
 
@@ -302,9 +291,7 @@ def test_views_that_will_be_derived_again_are_not_read_again_by_another_version_
     assert len({row.test_id for row in rows(work, Verdict)}) == len(rows(work, Verdict)) == 10
 
 
-def test_verdicts_whose_replies_the_store_has_lost_stay_as_and_where_they_were_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verdicts_whose_replies_are_lost_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begun(tmp_path, tests=given(tmp_path, 10))
     run.all()
     before = rows(run.work, Verdict)
@@ -324,9 +311,7 @@ def test_verdicts_whose_replies_the_store_has_lost_stay_as_and_where_they_were_r
 
 
 @pytest.mark.parametrize("point", ["after put sweep.yaml", "after move responses", "before move verdicts"])
-def test_a_driver_killed_after_it_recorded_a_change_asks_the_rest_next_time_and_nothing_twice(
-    point: str, vendor: Vendors, forks: Forks, tmp_path: Path
-) -> None:
+def test_killed_after_a_change_it_asks_the_rest(point: str, vendor: Vendors, forks: Forks, tmp_path: Path) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.1}})
     sweep = changed(sweep_file(tmp_path, "openai", sim.url, "one"), samples=2)
     file, folder = tmp_path / "tests.jsonl", tmp_path / "run"

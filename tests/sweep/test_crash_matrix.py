@@ -5,8 +5,6 @@ Every batch ends two polls before its results show.
 `make bench` kills it on both sides of each, `make test` on one: of each call with every vendor, of each put with one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

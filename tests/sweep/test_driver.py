@@ -1,7 +1,5 @@
 """Every decision of the driver, among fakes: no network, process or sleep."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -35,9 +33,7 @@ from hab_ray.work import Work
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench, work_of
 
 BATCHES: dict[str, Any] = {
-    "providers": {
-        "lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}},
-    },
+    "providers": {"lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}}}
 }
 
 
@@ -54,9 +50,7 @@ def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
     assert b.counters.notes == [f"{ONE}: a note"]
 
 
-def test_rows_that_a_package_computes_are_not_called_a_choice_of_tests(
-    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_package_are_not_called_a_choice_of_tests(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     b = bench(**MADE)
     b.state("choose", "").status = ShardStatus.COMPUTING
     assert being_computed(b.shards) == (1, ())
@@ -98,9 +92,7 @@ def test_a_dispatch_waits_for_shards_to_come_but_not_for_long(bench: MakeBench) 
 
 
 @pytest.mark.parametrize(("waits", "dispatches"), [(GATHER_BATCH_S / 2, [12]), (2 * GATHER_BATCH_S, [6, 6])])
-def test_batches_wait_longer_for_shards_that_are_being_settled(
-    bench: MakeBench, waits: float, dispatches: list[int]
-) -> None:
+def test_batches_wait_longer_for_shards_being_settled(bench: MakeBench, waits: float, dispatches: list[int]) -> None:
     """Calls that are dispatched together are one sample, and one that is cut in parts takes more rounds."""
     b = bench(mode="batch", subjects=["lab/a", "lab/b"], **BATCHES)
     b.workers.slow = lambda shard: shard.dimension == TWO and shard.stage == "respond"
@@ -121,9 +113,7 @@ def test_while_a_dispatch_is_open_no_other_of_its_stage_and_provider_starts(benc
     assert "still one" in b.log and len(b.logged("online respond")) == 2
 
 
-def test_an_added_stage_that_asks_for_other_calls_each_time_ends_the_run(
-    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_added_stage_that_always_asks_anew_ends_the_run(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
     monkeypatch.setattr(b.rows, "answer", lambda *_: None)
@@ -133,9 +123,7 @@ def test_an_added_stage_that_asks_for_other_calls_each_time_ends_the_run(
 
 
 @pytest.mark.parametrize("packages", [{}, {"respond": "acme-hab 0.3"}])
-def test_re_asks_and_answers_that_are_lost_end_no_run(
-    packages: dict[str, str], bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_answers_end_no_run(packages: dict[str, str], bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round answers less than was asked for: the rest is asked again as often as it takes.
 
     An unreadable verdict, or an answer that a batch did not bring, is open after settling.
@@ -286,9 +274,7 @@ def test_the_first_reason_for_a_stop_stays_though_calls_in_flight_end_with_other
     assert counters.stops == {f"{channel} a": "request 1 failed"}
 
 
-def test_batches_that_bring_nothing_are_given_up_after_some_rounds(
-    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_that_bring_nothing_are_given_up(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
     monkeypatch.setattr(b.rows, "answer", lambda *_: None)
     b.driver.reconcile(detach=False)
@@ -494,9 +480,7 @@ def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: Ma
     assert b.state("judge", "lab/j", subject="lab/a").status is ShardStatus.COMPLETE
 
 
-def test_calls_that_flow_do_not_decide_how_those_in_an_open_batch_are_sent(
-    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flowing_calls_do_not_decide_for_those_in_a_batch(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verdicts on earlier answers are in a batch, and the other answers come while they wait to be dispatched."""
     monkeypatch.setattr(dispatching, "MIN_BATCH", 2)
     b = bench(**BATCHES, total=6, mode="online", dimensions=[ONE], subjects=["lab/a"])

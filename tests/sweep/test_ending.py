@@ -1,7 +1,5 @@
 """The end of a run: what is waited for, for how long, and what is written off."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -41,9 +39,7 @@ def ended(service: FakeService, clock: Clock, problem: Exception | None = None) 
 
 
 @pytest.mark.parametrize("problem", [None, OSError(28, "No space left on device"), ConfigError("[ExpiredToken]")])
-def test_the_last_counters_of_a_channel_are_taken_in_although_no_report_can_be_written(
-    problem: Exception | None,
-) -> None:
+def test_the_last_counters_of_a_channel_are_taken_in_without_a_report(problem: Exception | None) -> None:
     service, clock = under_way(LANE), Clock()
     clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
     counters, left = ended(service, clock, problem)

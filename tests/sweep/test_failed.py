@@ -1,7 +1,5 @@
 """Permanently failed rows: each is listed, also of a stage without a view, with what a retry can do about it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

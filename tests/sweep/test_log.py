@@ -1,7 +1,5 @@
 """The log of a run says each thing once, whenever it is asked."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 
@@ -17,8 +15,4 @@ def test_a_note_that_comes_after_a_stop_is_logged(bench: MakeBench, caplog: pyte
     with caplog.at_level(logging.INFO, logger=LOG.name):
         every = (before.notes, ("early", "late", "lab stopped"), ("early", "late", "lab stopped"))
         entries = [entry for notes in every for entry in log.entries(replace(before, notes=notes))]
-    assert [entry.getMessage() for entry in entries if entry.levelno == logging.WARNING] == [
-        "early",
-        "lab stopped",
-        "late",
-    ]
+    assert [one.getMessage() for one in entries if one.levelno == logging.WARNING] == ["early", "lab stopped", "late"]

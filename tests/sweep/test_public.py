@@ -1,7 +1,5 @@
 """`hab_ray.run` and `hab_ray.plan` as a script or a notebook calls them."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -160,9 +158,7 @@ def test_a_scripts_own_handler_of_a_signal_is_kept_and_its_error_stops_the_run(k
     assert status(hab_ray.open_run(keys["run"])) == Exit.INTERRUPTED
 
 
-def test_a_complete_run_is_repeated_without_keys_and_after_its_models_were_retired(
-    keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_complete_run_is_repeated_without_keys(keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does an executor open connections that need the missing keys."""
     needed: list[list[str]] = []
 
@@ -205,9 +201,7 @@ def test_tests_that_could_not_be_chosen_are_chosen_once_what_prevented_it_is_put
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_store_that_refuses_replies_is_said_to_have_lost_them(
-    is_interrupted: bool, keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_replies_are_told(is_interrupted: bool, keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a bucket does once a session token has expired. The next run pays for them again."""
     put, refused = LocalFolder.put, set[str]()
 

@@ -1,7 +1,5 @@
 """Ratings in files become views of verdicts beside those of the judges."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -172,9 +170,7 @@ def test_unchanged_views_are_not_written_again(rate: Rate) -> None:
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 
 
-def test_a_kill_at_any_write_leaves_what_the_next_start_brings_up_to_date(
-    rate: Rate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_at_any_write_is_mended_by_the_next_start(rate: Rate, monkeypatch: pytest.MonkeyPatch) -> None:
     """From one rater to others, killed before the first, second, ... change of the folder."""
     before, after = [row(), row(subject="beta", rater="Bob")], [row(score=9), row(subject="beta", rater="Eve")]
     place_raters(rate(after))

@@ -1,7 +1,5 @@
 """`hab store gc` removes what only runs that are gone have paid for and used, and nothing else."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path

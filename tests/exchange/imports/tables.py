@@ -1,7 +1,5 @@
 """Writers of one table in each format that an import reads."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence

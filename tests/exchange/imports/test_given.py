@@ -1,7 +1,5 @@
 """Published rows become a file of tests that a sweep reads, whatever their format."""
 
-from __future__ import annotations
-
 import contextvars
 import json
 import resource
@@ -111,9 +109,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         ([], {}, "holds no rows with named columns"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
-    rows: list[Row], columns: dict[str, str], says: str, tmp_path: Path
-) -> None:
+def test_an_unfit_table_is_refused(rows: list[Row], columns: dict[str, str], says: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=says):
         import_tests(given_table(tmp_path, rows, columns), tmp_path / "t.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
@@ -136,9 +132,7 @@ def test_nothing_is_written_over_and_other_formats_are_refused(tmp_path: Path) -
         import_tests(TableSource(str(tmp_path / "bad.parquet")), tmp_path / "u.parquet")
 
 
-def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_published_rows_are_read_with_their_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_published(tmp_path / "hub", ROWS, monkeypatch)
     notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet")
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())

@@ -1,7 +1,5 @@
 """Rows as the published code writes them, and a hub that serves them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -209,9 +207,7 @@ def hub(files: dict[str, dict[str, bytes]], asked: list[str]) -> Iterator[str]:
         server.server_close()
 
 
-def test_the_newest_revision_is_downloaded_and_kept_with_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_revision_is_fetched_and_kept_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row | {"dimension": PLAIN} for row in published_rows()]
     parquet(tmp_path / "new.parquet", rows)
     parquet(tmp_path / "old.parquet", rows[:9])

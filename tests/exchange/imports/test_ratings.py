@@ -1,7 +1,5 @@
 """Scores that others gave become files that `raters:` reads, in whatever form a table has them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -75,9 +73,7 @@ def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_pat
         ({"evaluator_response": '{"issues": ["B", "C"]} or {"issues": ["A"]}'}, None),
     ],
 )
-def test_letters_are_kept_only_where_they_are_certain(
-    tmp_path: Path, cells: dict[str, Any], letters: tuple[str, ...] | None
-) -> None:
+def test_only_certain_letters_are_kept(tmp_path: Path, cells: dict[str, Any], letters: tuple[str, ...] | None) -> None:
     """In this dimension B costs 4 and C costs 3, so that a reply that names both makes the score of 3."""
     found = import_verdicts(given_table(tmp_path, [row(rater="o3", score=3, **cells)]), tmp_path / "v.jsonl")
     (rating,) = given(tmp_path)
@@ -226,9 +222,7 @@ def test_tests_may_have_numbers_for_ids(tmp_path: Path) -> None:
         ([row(rater="a", score=1, subject_model=None)], {}, "row 1: has no subject"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
-    tmp_path: Path, rows: list[dict[str, Any]], columns: dict[str, str], says: str
-) -> None:
+def test_unfit_tables_are_told(tmp_path: Path, rows: list[dict[str, Any]], columns: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         import_verdicts(given_table(tmp_path, rows, columns), tmp_path / "v.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]

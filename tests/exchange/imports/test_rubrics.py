@@ -1,7 +1,5 @@
 """What is imported from a checkout is, byte for byte, what executing it gives; nothing else is executed or written."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -118,9 +116,7 @@ def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("few")
-def test_data_lies_where_it_is_found_seeds_are_any_text_and_how_replies_are_read_is_written_into_every_rubric(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_data_is_found_where_it_lies_and_rubrics_say_how_replies_are_read(checkout: Path, tmp_path: Path) -> None:
     """In the first revisions its folder has another name."""
     (checkout / "examples_for_generation").rename(checkout / "examples")
     for path in (checkout / "src/prompts").iterdir():
@@ -206,16 +202,10 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
         ("random._os._exit(0)", "ended without an answer"),
     ],
 )
-def test_code_that_does_more_than_prompts_is_refused(
-    code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_code(code: str, says: str, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hab_ray.exchange.imports.child.CPU_S", 1)
-    edited(
-        checkout,
-        ASK,
-        "def relevance_check_prompt(self, question):",
-        f"def relevance_check_prompt(self, question):\n        {code}",
-    )
+    check = "def relevance_check_prompt(self, question):"
+    edited(checkout, ASK, check, f"{check}\n        {code}")
     with pytest.raises(ConfigError, match=says):
         import_rubrics(checkout, tmp_path / "out", ANY)
     assert not (tmp_path / "out").exists()
@@ -223,12 +213,8 @@ def test_code_that_does_more_than_prompts_is_refused(
 
 def test_prompts_of_any_usual_length_are_compared(checkout: Path, tmp_path: Path) -> None:
     for name in DIMENSIONS:
-        edited(
-            checkout,
-            f"src/prompts/{name}.py",
-            "Is this a riddle",
-            "Words, \u2019again\u2019. " * 2_000 + "Is this a riddle",
-        )
+        asked = "Is this a riddle"
+        edited(checkout, f"src/prompts/{name}.py", asked, "Words, \u2019again\u2019. " * 2_000 + asked)
     import_rubrics(checkout, tmp_path / "out", ANY)
     assert set(load_rubrics(tmp_path / "out")) == set(DIMENSIONS)
 

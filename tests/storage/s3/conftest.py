@@ -1,7 +1,5 @@
 """A bucket behind a proxy that counts requests and makes trouble."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Copies on a node's disk: whole or none, bounded, and of no consequence when they fail."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A folder in a bucket: what never changes is fetched once, and a claimed folder is asked for next to nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Puts whose answer is lost are known as done, and only by the call that did them."""
 
-from __future__ import annotations
-
 from unittest.mock import MagicMock
 
 import pytest

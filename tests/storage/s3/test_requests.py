@@ -1,7 +1,5 @@
 """A service that is away is waited for, and the log says so; one that refuses is reported with the remedy."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Views in a claimed folder: what this process published is what it reads, whatever is read or listed meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from hashlib import md5, sha256
 from pathlib import Path
@@ -65,9 +63,7 @@ def folder(bucket: Bucket, tmp_path: Path) -> S3Folder:
     return folder
 
 
-def test_a_view_published_while_its_folder_is_listed_is_read_as_published(
-    bucket: Bucket, folder: S3Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_published_during_a_listing(bucket: Bucket, folder: S3Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else what depends on it is settled with the rows of before, and the run ends complete without the rest."""
     folder.put(VIEW, b"no rows")
     assert folder.list("responses") == [VIEW] and folder.get(VIEW) == b"no rows"
@@ -99,9 +95,7 @@ def test_a_view_that_another_process_wrote_before_a_claim_is_read_anew(bucket: B
 
 
 @pytest.mark.parametrize(("limit", "ranges"), [(0, 2), (15, 2), (20, 0)])
-def test_a_range_is_fetched_alone_if_the_cache_is_off_or_too_small(
-    limit: int, ranges: int, bucket: Bucket, tmp_path: Path
-) -> None:
+def test_a_range_is_fetched_alone_without_a_cache(limit: int, ranges: int, bucket: Bucket, tmp_path: Path) -> None:
     """Else each range would cost the transfer of the whole object again."""
     data = b"0123456789"
     part = f"replies/m/part-000001.000000.{sha256(data).hexdigest()[:16]}.parquet"
