@@ -72,13 +72,13 @@ def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
 
     client = submitted(cluster, "first", path)
     until(lambda: sim.received("alpha") > 0, within_s=WITHIN_S)
-    until(lambda: {CALLS.exported, IN_FLIGHT.exported} <= exported(cluster), within_s=WITHIN_S)
+    until(lambda: {CALLS.exported, IN_FLIGHT.exported} <= exported(cluster), within_s=WITHIN_S, every_s=0.5)
     os.killpg(client.pid, signal.SIGINT)
     output, _ = client.communicate(timeout=60)
     assert job(cluster, "first")["status"] == "RUNNING", output
 
     urllib.request.urlopen(cluster.job_server + "/api/jobs/first/stop", b"", timeout=30).close()  # as `ray job stop`
-    until(lambda: job(cluster, "first")["status"] == "STOPPED", within_s=WITHIN_S)
+    until(lambda: job(cluster, "first")["status"] == "STOPPED", within_s=WITHIN_S, every_s=0.2)
     log = json.loads(api(cluster, "/api/jobs/first/logs"))["logs"]
     assert log.splitlines()[-1] == last_line(130) and "Traceback" not in log and "Unhandled" not in log, log
     status = json.loads(desk.hab("status", desk.folder / "run", "--json").stdout)

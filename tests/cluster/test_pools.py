@@ -102,7 +102,7 @@ def events_until(pool: Pool, is_over: Callable[[list[Event]], bool]) -> list[Eve
     while not is_over(events):
         assert time.monotonic() < ends_at, events
         events += pool.poll()
-        time.sleep(0.05)
+        time.sleep(0.2)
     return events
 
 

@@ -65,7 +65,7 @@ def test_every_node_answers_calls_and_one_may_die(
         written = store.list("replies")
         return {node for lane, node in lanes(cluster).items() if any(lane in name for name in written)}
 
-    until(lambda: nodes_with_replies() == {*cluster.nodes, *added}, job, WITHIN_S)
+    until(lambda: nodes_with_replies() == {*cluster.nodes, *added}, job, WITHIN_S, every_s=0.3)
     assert not any(name.endswith(".parquet") for name in store.list("replies")), "too late to kill a node"
     cluster.kill(added[0])
     output, _ = job.communicate(timeout=WITHIN_S)

@@ -22,9 +22,9 @@ def rounds(*tables: Mutants) -> list[Mutants]:
     return [dict(each for each in row if each) for row in zip_longest(*(table.items() for table in tables))]
 
 
-def first_at_once(mutants: Iterable[str], count: int = 1) -> list[Any]:
+def first_at_once(mutants: Iterable[str]) -> list[Any]:
     """The names of mutants that take a rehearsal each: those after the first are left to `make bench`."""
-    return [name if at < count else pytest.param(name, marks=pytest.mark.bench) for at, name in enumerate(mutants)]
+    return [pytest.param(name, marks=pytest.mark.bench) if at else name for at, name in enumerate(mutants)]
 
 
 def planted(mutants: Mutants, patch: Patch) -> list[str]:
@@ -64,6 +64,22 @@ def tasks_of(stage: Any, change: Callable[[list[Any]], list[Any]]) -> Mutant:
         patch.setattr(stage, "requests", lambda self, tasks: sound(self, change(list(tasks))))
 
     return plant
+
+
+def of_one(stage: Any, of: str, name: str, plant: Mutant) -> Mutant:
+    """A mutant of the requests of all judges or subjects, for one of them."""
+
+    def planted(patch: Patch) -> None:
+        sound = stage.requests
+        plant(patch)
+        mutant = stage.requests
+        patch.setattr(
+            stage,
+            "requests",
+            lambda self, tasks: (mutant if getattr(self, of).name == name else sound)(self, tasks),
+        )
+
+    return planted
 
 
 def put(place: object, name: str, value: object) -> Mutant:

@@ -51,11 +51,11 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
     with monkeypatch.context() as patch:
         patch.setattr(verdicts, "named_letters", first_object)
         rough.settle()
-        found = rough.compare()
+        found = rough.compare_stored()
         assert not found.passed and any("planted without a score" in row for row in found.rows.wrong)
     then(JudgeStage, "parse", scored_0)(monkeypatch)
     rough.settle()
-    found = rough.compare()
+    found = rough.compare_stored()
     assert not found.passed and any("score 0, planted without" in row for row in found.rows.wrong)
 
 

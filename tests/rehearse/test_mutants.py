@@ -41,6 +41,7 @@ from tests.rehearse.mutants import (
     calls_of,
     ends_swapped,
     halved,
+    of_one,
     of_responses,
     of_tests,
     other_letters,
@@ -124,22 +125,6 @@ def rubric_of_another(sound: Any) -> Any:
     return requests
 
 
-def of_judge(name: str, plant: Mutant) -> Mutant:
-    """A mutant of the requests of all judges, for one of them."""
-
-    def planted(patch: Patch) -> None:
-        sound = JudgeStage.requests
-        plant(patch)
-        mutant = JudgeStage.requests
-        patch.setattr(
-            JudgeStage,
-            "requests",
-            lambda self, tasks: (mutant if self.judge.name == name else sound)(self, tasks),
-        )
-
-    return planted
-
-
 MUTANTS_OF_JUDGES: Mutants = {
     "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
     "the context is missing": (
@@ -179,7 +164,7 @@ def test_judges_who_are_each_shown_or_told_something_else(
 ) -> None:
     mutants = {f"j{number}": MUTANTS_OF_JUDGES[name] for number, name in enumerate(names)}
     for judge, (plant, _) in mutants.items():
-        of_judge(judge, plant)(monkeypatch)
+        of_one(JudgeStage, "judge", judge, plant)(monkeypatch)
     judges = [{"model": f"lab/{judge}", "name": judge} for judge in mutants]
     done = stage(judges=judges).rehearse()
     assert not done.passed and done.bills_agree
@@ -188,11 +173,11 @@ def test_judges_who_are_each_shown_or_told_something_else(
         assert any(f"judge {judge} " in line and reason in line for line in told), (judge, reason)
 
 
-@pytest.mark.parametrize("name", MUTANTS_OF_SUBJECTS)
-def test_a_subject_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
-    plant, reason = MUTANTS_OF_SUBJECTS[name]
-    plant(monkeypatch)
-    stage(judges=JUDGE).must_fail(reason)
+def test_subjects_who_are_each_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch) -> None:
+    mutants = dict(zip(SUBJECTS[::-1], MUTANTS_OF_SUBJECTS.values(), strict=True))
+    for subject, (plant, _) in mutants.items():
+        of_one(RespondStage, "subject", subject, plant)(monkeypatch)
+    stage(judges=JUDGE).must_fail(*(reason for _, reason in mutants.values()))
 
 
 def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, monkeypatch: Patch) -> None:
@@ -267,20 +252,20 @@ def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypat
 
     then(JudgeStage, "parse", read)(monkeypatch)
     rehearsed_stage.settle()
-    assert_shown(rehearsed_stage.compare(), {file: problem for file, (_, problem) in mutants.items()})
+    assert_shown(rehearsed_stage.compare_stored(), {file: problem for file, (_, problem) in mutants.items()})
 
 
 def test_points_that_are_off_by_one(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
     then(Rubric, "deduction", lambda points: points - 1)(monkeypatch)
     rehearsed_stage.settle()
-    rehearsed_stage.must_show(", planted")
+    rehearsed_stage.must_show(", planted", has_tables=False)
 
 
 def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage) -> None:
     run, mutants = rehearsed_stage.work.run, dict(zip(FILES, MUTANTS_OF_VIEWS.values(), strict=False))
     for place, (change, _) in mutants.items():
         run.write(Verdict, verdicts_file(*place), change(run.read(Verdict, verdicts_file(*place))))
-    assert_shown(rehearsed_stage.compare(), {file: problem for file, (_, problem) in mutants.items()})
+    assert_shown(rehearsed_stage.compare_stored(), {file: problem for file, (_, problem) in mutants.items()})
 
 
 def stored(stage: Stage, run: Run) -> Comparison:
@@ -292,14 +277,14 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     rows = run.read(Verdict, file)
     run.write(Verdict, file, [*rows, rows[0]])
     with pytest.raises(DamagedFile, match="occurs twice"):
-        rehearsed_stage.compare()
+        rehearsed_stage.compare_stored()
     wrong = stored(rehearsed_stage, open_run(rehearsed_stage.work.run_path))
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
 def test_scores_that_are_stale_doubled_or_of_a_stranger(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
-    assert rehearsed_stage.compare().passed
+    assert rehearsed_stage.compare_stored().passed
     run = open_run(rehearsed_stage.work.run_path)
     lost, twice, once, *others = from_table(Score, run.scores())
     stranger = replace(once, subject="stranger")
@@ -364,7 +349,7 @@ OF_OTHER_CLAIMS: Mutants = {
 def test_means_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
     plant, reason = MUTANTS_OF_ANALYSES[name]
     plant(monkeypatch)
-    found = rehearsed_stage.must_show(reason)
+    found = rehearsed_stage.must_show(reason, has_tables=False)
     assert found.wrong_cells and not found.rows.wrong
 
 
