@@ -40,7 +40,11 @@ def new_folder(folder: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as temporary:
         unfinished = Path(temporary) / os.path.basename(os.path.abspath(folder))
         unfinished.mkdir()
-        yield unfinished
+        try:
+            yield unfinished
+        except OSError as error:
+            error.filename = error.filename or str(folder)  # errors of writes name no file
+            raise
         if not exists:
             os.replace(unfinished, folder)
             return

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hab_ray.config.sections import SubjectVariant, Variants
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, problem_of
 from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD, card
 from hab_ray.exchange.folders import new_folder, refuse_full
@@ -310,6 +310,12 @@ def test_an_export_interrupted_in_a_folder_empties_it(tmp_path: Path, monkeypatc
         (unfinished / "a.csv").write_text("a\n")
         (unfinished / "b.csv").write_text("b\n")
     assert len(moves) == 3 and list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_told_with_the_folder_to_write(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as raised, new_folder(tmp_path / "out"), open("/dev/full", "wb", buffering=0) as full:
+        full.write(b"a")
+    assert str(problem_of(raised.value)).startswith(f"{tmp_path / 'out'}: cannot be written: No space left")
 
 
 @pytest.mark.parametrize("name", [".", "link", "x" * 250])

@@ -326,16 +326,17 @@ def test_a_damaged_file_is_named(ending: str, folder: Folder) -> None:
             refreshed(folder).read(MODEL, keys("09"))
 
 
-def test_a_part_that_no_file_descriptor_is_left_for_is_not_called_damaged(folder: Folder) -> None:
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), OSError(13, "Permission denied")], ids=str)
+def test_a_part_that_this_process_cannot_open_is_not_called_damaged(error: OSError, folder: Folder) -> None:
     """The message for a damaged file says to delete it, and its replies are paid for."""
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     refreshed(folder).compact(MODEL, 1)
 
     class Exhausted(Through):
         def get_range(self, name: str, start: int, length: int) -> bytes:
-            raise OSError(24, "Too many open files")
+            raise error
 
-    with pytest.raises(OSError, match="Too many open files"):
+    with pytest.raises(OSError, match=error.strerror):
         refreshed(Exhausted(folder)).read(MODEL, keys("09"))
 
 

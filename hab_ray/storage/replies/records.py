@@ -122,13 +122,17 @@ def to_parquet(table: pa.Table, **options: Any) -> bytes:
 
 @contextmanager
 def whole_file(name: str, problem: str = "cannot be read") -> Iterator[None]:
-    """Turn errors that show a damaged file into a DamagedFile that states this problem and the remedy."""
+    """Turn errors that show a damaged file into a DamagedFile that states this problem and the remedy.
+
+    Records that this user may not read are not damaged, and must not be deleted; a view like that is derived again.
+    """
     try:
         yield
     except (FileNotFoundError, MemoryError):  # Arrow's error about memory is an ArrowException too
         raise
     except (pa.ArrowException, LookupError, ValueError, OSError) as error:
-        if getattr(error, "errno", None) in NO_DESCRIPTOR:
+        is_closed = isinstance(error, PermissionError) and name.partition("/")[0] in tuple(RecordKind)
+        if is_closed or getattr(error, "errno", None) in NO_DESCRIPTOR:
             raise
         raise DamagedFile(_damaged(name, f"{problem} ({error})")) from error
 

@@ -22,6 +22,11 @@ FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 5.0
 SAY_EVERY_S = 20.0
 _OUTAGE_S = 2.0
+_ALWAYS_GIVEN = {
+    "list_objects_v2": "IsTruncated",
+    "copy_object": "CopyObjectResult",
+    **dict.fromkeys(("put_object", "get_object", "head_object"), "ETag"),
+}
 
 log = logging.getLogger("hab_ray.storage")
 
@@ -32,6 +37,10 @@ class Failed(Exception):
     def __init__(self, meaning: Meaning, repeated: bool) -> None:
         super().__init__(meaning.name)
         self.meaning, self.repeated = meaning, repeated
+
+
+class NotFromS3(OSError):
+    """An answer with status 200 that S3 does not give, such as a proxy's login page: boto3 reads it as an empty one."""
 
 
 class Requests:
@@ -78,6 +87,8 @@ class Requests:
 
     def _answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = getattr(self._connection.client, operation)(Bucket=self._bucket, **parameters)
+        if operation in _ALWAYS_GIVEN and _ALWAYS_GIVEN[operation] not in answer:
+            raise NotFromS3
         if "Body" in answer:
             answer["Body"] = answer["Body"].read()
         return answer

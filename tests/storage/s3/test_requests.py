@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from typing import Any
 
 import boto3
 import pytest
@@ -91,3 +92,22 @@ def test_without_boto3_the_extra_is_named(bucket: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "another-environment")
     with pytest.raises(ConfigError, match=r"pip install '\.\[s3\]'"):
         open_folder(Location.of(bucket))
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [
+        ("list_objects_v2", {"IsTruncated": False, "Contents": [{"Key": "x", "ETag": '"e"', "Size": 1}]}),
+        ("put_object", {"ETag": '"e"'}),
+        ("head_object", {"ETag": '"e"', "ContentLength": 1}),
+    ],
+)
+def test_a_login_page_is_no_empty_bucket_and_no_object(method: str, answer: dict[str, Any]) -> None:
+    """boto3 reads a page, or an empty body, with status 200 as an answer without fields."""
+    client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    with Stubber(client) as stub:
+        stub.add_response(method, {})
+        stub.add_response(method, answer)
+        asked: dict[str, Any] = {"list_objects_v2": {"Prefix": ""}}.get(method, {"Key": "x"})
+        given = Requests(Connection(client, "http://stub"), "b").send(method, **asked)
+    assert given == answer
