@@ -361,10 +361,13 @@ def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
             raise TypeError(f"a row is a {type(row).__name__}, not a {row_type.__name__}")
     arrays = []
     for field in schema:
+        values = [getattr(row, field.name) for row in rows]
         try:
-            arrays.append(pa.array([getattr(row, field.name) for row in rows], field.type))
+            arrays.append(pa.array(values, field.type))
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise TypeError(f"{row_type.__name__}.{field.name}: {error}") from error
+        if field.type == pa.int64() and arrays[-1].to_pylist() != values:  # Arrow cuts off what follows the point
+            raise TypeError(f"{row_type.__name__}.{field.name}: a value is no whole number")
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

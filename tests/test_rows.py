@@ -108,11 +108,14 @@ def test_the_columns_readers_rely_on_are_there_and_only_the_named_may_be_null(ro
     assert {field.name for field in schema if field.nullable} <= NULLABLE
 
 
-def test_a_value_of_another_type_is_named_with_its_column() -> None:
-    not_text: Any = 9
-    row = Validation("c", "d", State.OK, 7, (), "", reply_key=not_text)
-    with pytest.raises(TypeError, match=r"Validation\.reply_key: .*int"):
-        to_table(Validation, [row])
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [("reply_key", 9, ".*int"), ("score", 0.5, "a value is no whole number")],
+)
+def test_a_value_of_another_type_is_named_with_its_column(column: str, value: Any, told: str) -> None:
+    row = replace(Validation("c", "d", State.OK, None, (), "", "k"), **{column: value})
+    with pytest.raises(TypeError, match=rf"Validation\.{column}: {told}"):
+        to_table(Validation, [row, replace(row, reply_key="k", score=7)])
 
 
 def test_a_column_from_elsewhere_is_passed_over() -> None:

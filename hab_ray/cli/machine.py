@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -18,11 +19,13 @@ from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Finding, Level, ok, warn, wrong
-from hab_ray.errors import Exit
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
 from hab_ray.planning.problems import Severity
+from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secrets, variables_of
+from hab_ray.stages.wiring import stages
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.simulated import simulators_of
 
@@ -51,12 +54,24 @@ def check_sweep(sweep: Sweep) -> Iterator[Finding]:
     yield machine.room("run", sweep.run_folder)
     yield machine.room("store", sweep.store)
     yield from machine.free_store(sweep.store, sweep.run_folder)
+    yield from _broken_packages({entry.kind for entry in providers.values()})
     served = [(name, entry) for name, entry in entries.items() if catalog.providers[entry.provider].serve]
     yield from machine.weights(served)
     yield from _prices(entries)
     simulators = simulators_of(sweep)  # which answer as models that they do not list
     yield from _check_vendors(providers, [entry for entry in entries.values() if entry.provider not in simulators])
     yield from _gemini_versions(providers, open_folder(sweep.store))
+
+
+def _broken_packages(kinds: Iterable[str]) -> Iterator[Finding]:
+    """Check whether the packages that add a sweep's kinds, or stages, can be used."""
+    loading: list[Callable[[], object]] = [stages, *(partial(load_vendor, kind) for kind in sorted(kinds))]
+    for load in loading:
+        try:
+            load()
+        except ConfigError as error:
+            cause, _, remedy = str(error).partition("; ")
+            yield wrong("package", cause, remedy)
 
 
 def _prices(entries: Mapping[str, ModelEntry]) -> Iterator[Finding]:

@@ -250,6 +250,11 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
             f"{path}: a sweep file is a mapping of keys, such as `name: first` with a space after the colon; "
             "see jobs/demo.yaml"
         )
+    if given.keys() >= {"id", "sweep", "as_of"}:
+        raise ConfigError(
+            f"{path}: is the record that a run keeps of itself, not a sweep file; name that file or, if it is lost, "
+            "copy what is under `sweep:` here into a new one"
+        )
     return checked_sweep(resolve_paths(given, file) | dict(changes or {}), str(path))
 
 

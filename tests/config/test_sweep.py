@@ -89,6 +89,13 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
         load_sweep(path, {"sed": 7})
 
 
+def test_the_record_of_a_run_is_not_taken_for_a_sweep_file(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("id: 9b\nsweep: {name: demo}\nas_of: {}\nversions: {python: 3.12.1}\n")
+    with pytest.raises(ConfigError, match=r"sweep\.yaml: is the record that a run keeps of itself, not a sweep file"):
+        load_sweep(path)
+
+
 SMALL = "small letters, digits and . _ -"
 
 

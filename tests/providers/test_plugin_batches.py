@@ -200,6 +200,10 @@ def test_a_broken_one_is_named_and_nothing_is_sent(desk: Desk, distributions: Di
     told = " ".join(probed(desk, distributions, "http://127.0.0.1:9", "import no_such_sdk", status=2).split())
     assert "Traceback" not in told
     assert "providers.sim.kind" in told and "acme-hab 0.3" in told and "no_such_sdk" in told and "uninstall it" in told
+    distributions.install_modules("acme-words", "1", {}, {"hab_ray.stages": {"count": "acme_gone:SPEC"}})
+    examined = " ".join(desk.says("doctor", desk.folder / "s.yaml", status=2).split())
+    assert "wrong package the kind 'acme' comes from the package acme-hab 0.3" in examined, examined
+    assert "wrong package the stage 'count' comes from the package acme-words 1" in examined, examined
 
 
 @pytest.mark.integration
