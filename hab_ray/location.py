@@ -34,7 +34,7 @@ class Location:
         if isinstance(given, cls):
             return given
         if not isinstance(given, str | os.PathLike):
-            raise ValueError("is not a path")
+            raise ValueError("is not a path; write one as text, in quotes if it looks like a number")
         text = os.fspath(given)
         if not text:
             raise ValueError("is empty; write a path, or . for the current folder")

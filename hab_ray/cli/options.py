@@ -34,6 +34,8 @@ def _run_of(path: Path) -> str:
         keys = dict(yaml_file(path))
     except (BadInput, TypeError, ValueError):
         return "such as runs/demo"
+    if "sweep" in keys:  # the record in the folder itself
+        return str(path.parent)
     return str(keys.get("run") or f"runs/{keys.get('name', path.stem)}")
 
 

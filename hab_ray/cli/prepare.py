@@ -96,4 +96,9 @@ def chosen_sweep(path: Path, choices: Choices) -> Sweep:
         return sweep
     if not choices.model.is_file():
         raise ConfigError(f"--model {choices.model}: no such file; give the path of a .gguf file")
-    return sweep.on_local_weights(choices.model.resolve())
+    changed = sweep.on_local_weights(choices.model.resolve())
+    if changed.model_names() == sweep.model_names():
+        raise ConfigError(
+            f"--model {choices.model}: {path} has no local chat model that it would replace; leave it out"
+        )
+    return changed

@@ -32,7 +32,7 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     """
     calls, nanousd = most(work, Store(open_folder(work.sweep.store)), each)
     if not calls:
-        say(f"nothing to probe: the store has {each} replies of everything that can be asked now")
+        say(f"nothing to probe: the store has {each:,} replies, or all, of everything that can be asked now")
         return {}, Exit.COMPLETE
     say(
         f"the probe sends at most {calls:,} calls and costs at most {usd(nanousd)}; "

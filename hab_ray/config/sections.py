@@ -28,6 +28,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_check
 VariantName = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_checked_name)]
 IssueOrder = Literal["as_written", "reversed"]
 Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
+Folder = Annotated[Path, BeforeValidator(lambda given: str(Location.of(given)))]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
 _NOT_HASHED = {"mode", "rubrics", "tests"}
@@ -167,7 +168,7 @@ class VariedJudge(Judge):
     name: str
     base: str
     issues: IssueOrder = "as_written"
-    rubrics: Path | None = None
+    rubrics: Folder | None = None
 
 
 class SubjectVariant(Strict):
@@ -194,7 +195,7 @@ class JudgeVariant(Strict):
 
     name: VariantName
     issues: IssueOrder = "as_written"
-    rubrics: Path | None = None
+    rubrics: Folder | None = None
 
     @model_validator(mode="after")
     def _differs(self) -> Self:

@@ -27,6 +27,7 @@ from hab_ray.config.preregistration import AnalysisPlan
 from hab_ray.config.sections import (
     Deduplicate,
     ExecutorName,
+    Folder,
     Generate,
     GivenAnswers,
     Judge,
@@ -102,7 +103,7 @@ class Sweep(Strict):
     lease: LeaseTimes = LeaseTimes()
     seed: Seed = 0
     dimensions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_LISTED)] | Literal["all"] = "all"
-    rubrics: Path | None = None
+    rubrics: Folder | None = None
     budget_usd: BudgetUsd | None = None
     budget: Annotated[
         SpendingLimit | None, AfterValidator(_only_budget), Field(exclude_if=lambda budget: budget is None)
@@ -299,7 +300,8 @@ def _is_consequence(error: ErrorDetails, given: Any, errors: Sequence[ErrorDetai
     if error["type"] != "literal_error":
         return False
     keys = _keys(given, error)
-    return any(each["type"] != "literal_error" and _keys(given, each)[: len(keys)] == keys for each in errors)
+    others = (_keys(given, each) for each in errors if each["type"] != "literal_error" or _keys(given, each) != keys)
+    return any(other[: len(keys)] == keys for other in others)
 
 
 def _explained(given: Any, error: ErrorDetails) -> str:

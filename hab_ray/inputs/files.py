@@ -37,6 +37,7 @@ _WORDS = {
     "string_too_short": "must have {min_length} or more characters",
     "string_too_long": "must have at most {max_length} characters",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    "int_parsing_size": "is too large; give a smaller whole number",
     **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     "finite_number": "must be a finite number",
     "greater_than": "must be more than {gt}",
@@ -52,7 +53,10 @@ _WORDS = {
         "must be a section, such as {{key: value}}",
     ),
     **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
-    "path_type": "must be a path",
+    **dict.fromkeys(
+        ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact"),
+        "must be a date, such as 2027-03-31",
+    ),
 }
 
 

@@ -166,7 +166,7 @@ def _parsed(
     """
     raw = parse_yaml(text)
     if not isinstance(raw, dict):
-        raise BadInput(f"holds {type(raw).__name__} and not keys with values", "write it like the built-in rubrics")
+        raise BadInput("holds no keys with values", "write it like the built-in rubrics")
     problems: list[RubricProblem] = []
     found = Findings(file, problems, is_shipped)
     if name == THEMES_FILE:

@@ -79,6 +79,22 @@ def test_a_file_in_place_of_a_folder_is_told(command: str, tmp_path: Path) -> No
     assert "is a file. This command takes a folder" in " ".join(shown.output.split())
 
 
+def test_weights_that_would_replace_no_model_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.gguf").write_bytes(b"GGUF")
+    shown = CliRunner().invoke(app, ["plan", "jobs/compare.yaml", "--model", str(tmp_path / "own.gguf")])
+    assert shown.exit_code == 2 and "jobs/compare.yaml has no local chat model" in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize(("text", "folder"), [("name: b", "runs/b"), ("sweep: {name: b}", "."), ("- a", "such as")])
+def test_a_sweep_file_in_place_of_its_runs_folder_is_told(
+    text: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.yaml").write_text(text)
+    shown = CliRunner().invoke(app, ["status", "sweep.yaml"])
+    assert f"This command takes the folder of its run, {folder}" in " ".join(shown.output.split())
+
+
 def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("jobs/quick.yaml", "jobs/experiments/human-check.yaml"):

@@ -87,3 +87,5 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert "by issue" in desk.says(*shlex.split(agreement)[1:], "--issues")
     rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
     assert len(rows) == run.analysis("people").num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}
+    alone = desk.says("annotate", "sheet", "runs/study", "--per-dimension", 1, "--raters", 1, "--out", "alone")
+    assert "a form and a CSV for R1: alone" in alone

@@ -85,6 +85,16 @@ def test_time_is_told_by_the_way_that_calls_will_go(tmp_path: Path) -> None:
     assert by_batch.plan().online_seconds == 0 and "for what goes online" not in shown(by_batch, 300, short)
 
 
+def test_the_time_of_a_local_model_is_said_to_be_a_guess_until_it_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "own.gguf").write_bytes(b"GGUF")
+    run = Run(work_of(tmp_path, subjects=["house/a"], judges=[name := f"local/{tmp_path}/own.gguf"]))
+    guess = f" online, which is a guess: {name} runs on this machine, and may take several times as long"
+    assert guess in shown(run, 999, short)
+    console = Console(file=io.StringIO(), width=999, record=True)
+    print_plan(run.work, make_plan(run.work, {("judge", name): 7.0}), [], console)
+    assert "a guess" not in console.export_text()
+
+
 def test_a_dimension_without_given_tests_has_none_to_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made(tmp_path)
     assert any("show" in line for line in detectable.detectable_effects(run.work))

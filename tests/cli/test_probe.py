@@ -50,6 +50,7 @@ def test_seed_queries_and_verdicts_on_them_are_measured_and_not_paid_for_again(d
     meter, tests = sim.meter(), 2 * 12
     assert meter["billed_more_than_once"]["bodies"] == 0
     assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once
+    assert "the store has 9,999 replies, or all, of everything" in desk.says("plan", sweep, "--probe", 9999)
 
 
 def test_answers_that_judges_read_again_later_are_not_read_again_by_a_probe(desk: Desk, vendor: Vendors) -> None:

@@ -136,6 +136,16 @@ SMALL = "small letters, digits and . _ -"
         ({"subjects": [{}]}, ["subjects.0.model: is missing"]),
         ({"validate": 5}, ["validate: must be a section, such as {key: value}, or `off`"]),
         ({"seed": "x"}, ["seed: must be a whole number"]),
+        ({"seed": 1e30}, ["seed: is too large; give a smaller whole number"]),
+        *(
+            (
+                {"providers": {"lab": {"kind": "openai", "models": {"m": {"lifecycle": {"ends": ends, "why": "w"}}}}}},
+                ["providers.lab.models.m.lifecycle.ends: must be a date, such as 2027-03-31"],
+            )
+            for ends in ("soon", "2027-03-31-12", 0.3, True)
+        ),
+        ({"rubrics": ""}, ["rubrics: is empty; write a path, or . for the current folder"]),
+        ({"run": 7}, ["run: is not a path; write one as text, in quotes if it looks like a number"]),
         ({"samples": 0}, ["samples: must be more than 0"]),
         ({"truncated": "no"}, ["truncated: must be 'judge' or 'exclude'"]),
         ({"accept_substitutes": "x"}, ["accept_substitutes: must be true or false"]),
@@ -153,6 +163,7 @@ def test_wrong_keys_and_forms_get_a_hint(changes: dict[str, Any], said: list[str
         ({"subjects": [{"model": "lab/a", "params": {"temperature": 3}}]}, "subjects.0.params.temperature"),
         ({"generate": {"model": "lab/w"}}, "generate.candidates"),
         ({"validate": {"model": "lab/w", "keep": 2, "floor": 1001}}, "validate.floor"),
+        ({"validate": {"model": "lab/w", "keep": 2, "mode": "x"}}, "validate.mode"),
         ({"validate": "of"}, "validate"),
         ({"dimensions": ["encourage_learning", 7]}, "dimensions.1"),
         ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),

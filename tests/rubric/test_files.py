@@ -323,8 +323,8 @@ def test_the_name_of_all_dimensions_together_is_refused(tmp_path: Path, seventh:
         (b"id: seventh\ntitle: [unclosed\n", "line 3, column 1", "correct the YAML"),
         (b"id: seventh\ntitle: a\ntitle: b\n", "line 3, column 1: the key 'title' appears twice", "correct"),
         (b"title: \xff\xfe\xfa\n", "cannot be read", "UTF-8"),
-        (b"", "holds NoneType", "built-in rubrics"),
-        (b"- a\n- b\n", "holds list", "built-in rubrics"),
+        (b"", "holds no keys with values", "built-in rubrics"),
+        (b"- a\n- b\n", "holds no keys with values", "built-in rubrics"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_problem(tmp_path: Path, content: bytes, cause: str, remedy: str) -> None:

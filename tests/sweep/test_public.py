@@ -285,7 +285,7 @@ def test_wrong_keys_are_named_before_anything_is_sent(keys: Keys, sim: Vendor) -
         ({"store": "x\ud800"}, "sweep: store: holds half of a character"),
         ({"tests": "x" * 5000}, "sweep: tests: there is no file xxx"),
         ({"rubrics": "x" * 5000}, "sweep: rubrics: there is no folder xxx"),
-        ({"variants": {"judges": [{"name": "v", "rubrics": "\ud800"}]}}, "judges.0.rubrics: there is no folder"),
+        ({"variants": {"judges": [{"name": "v", "rubrics": "\ud800"}]}}, "judges.0.rubrics: holds half of a character"),
     ],
 )
 def test_what_is_no_sweep_or_no_path_is_one_of_our_errors(keys: Keys, given: Any, says: str) -> None:

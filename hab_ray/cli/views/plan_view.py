@@ -141,7 +141,7 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
             f"longer asks for {_are(plan.unasked_calls)} in open batches at the vendors; the run "
             f"collects and pays for them too. `hab batches cancel {sweep.run_folder}` cancels what is not done yet"
         )
-    yield _time(plan, is_likely(sweep))
+    yield _time(work, plan, is_likely(sweep))
 
 
 def _are(number: int) -> str:
@@ -152,19 +152,24 @@ def _whole(place: Location) -> str:
     return str(place.path.absolute()) if place.is_local else str(place)
 
 
-def _time(plan: Plan, likely: bool) -> str:
+def _time(work: Work, plan: Plan, likely: bool) -> str:
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
         waits = plan.at_vendors + plan.of_others > 0
         batches = "; for the open batches usually about 1 hour, at most 1 day" if waits else ""
-        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}{batches}"
+        return f"time: about {duration(plan.seconds)} online{_bottleneck(work, plan)}{batches}"
     by_batch = batch_time(plan.outlook, likely) or "until the budget is reached"
     online = f"; {duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
-    return f"time: {by_batch}{online}; all online about {duration(plan.seconds)}{_bottleneck(plan)}"
+    return f"time: {by_batch}{online}; all online about {duration(plan.seconds)}{_bottleneck(work, plan)}"
 
 
-def _bottleneck(plan: Plan) -> str:
-    """Name the token limit that decides the online time: the catalogue has the limits of the lowest account tier."""
+def _bottleneck(work: Work, plan: Plan) -> str:
+    """Name the token limit that decides the online time: the catalogue has the limits of the lowest account tier.
+
+    How fast this machine runs a local model is unknown.
+    """
     slowest = max(plan.times, key=lambda time: time.seconds, default=None)
+    if slowest and slowest.seconds and slowest.a_call is None and work.models[slowest.slowest].entry.weights:
+        return f", which is a guess: {slowest.slowest} runs on this machine, and may take several times as long"
     if slowest is None or not slowest.tokens_per_minute:
         return ""
     limit = f"{slowest.tokens_per_minute:,} tokens a minute of {slowest.slowest}"

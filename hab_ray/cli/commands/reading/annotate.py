@@ -46,7 +46,7 @@ def sheet_command(
         raise ConfigError(f"--out: {out} is in the run's folder, which holds the key; name a folder elsewhere")
     items = draw_sheet(opened, SheetPlan(per_dimension, per_subject, raters, seed))
     key = write_sheet(opened, items, out)
-    say(f"a form and a CSV for each of {', '.join(items[0].raters)}: {out}")
+    say(f"a form and a CSV for {'each of ' * (raters > 1)}{', '.join(items[0].raters)}: {out}")
     wanted = per_dimension or (per_subject or 0) * len(opened.subjects)
     counts = Counter(item.dimension for item in items)
     for dimension in opened.dimensions:
