@@ -21,10 +21,9 @@ from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import AskedModel, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, DamagedFile, Exit
-from hab_ray.given.once import ReadOnce
 from hab_ray.given.origins import origins_of, wording_origins
 from hab_ray.given.paraphrases import read_paraphrases
-from hab_ray.given.rows import given_file
+from hab_ray.given.rows import ReadOnce, given_file
 from hab_ray.given.sample import changed_draw
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress

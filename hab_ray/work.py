@@ -18,10 +18,9 @@ from hab_ray.catalog.models import Catalog, Model, ModelEntry
 from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.given.once import ReadOnce
 from hab_ray.given.ratings import GivenRatings, read_given_ratings
 from hab_ray.given.responses import GivenResponses, read_given_responses
-from hab_ray.given.rows import read_given_tests
+from hab_ray.given.rows import ReadOnce, read_given_tests
 from hab_ray.given.sample import chosen_answers, those_rated
 from hab_ray.given.sheets import key_of_run
 from hab_ray.location import Location

@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -311,3 +311,27 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
         if number % REPORTED_ROWS == 0:
             report(number)
         yield row
+
+
+T = TypeVar("T")
+
+
+class ReadOnce:
+    """Caches what was read, by key, while a command runs. Pickling drops the contents: a worker reads again."""
+
+    def __init__(self) -> None:
+        self._read: dict[Hashable, Any] = {}
+
+    def __reduce__(self) -> tuple[type[ReadOnce], tuple[()]]:
+        return ReadOnce, ()
+
+    def get(self, key: Hashable, read: Callable[[], T]) -> T:
+        """Return the value of a key, and read it first if necessary. Errors are not cached."""
+        if key not in self._read:
+            self._read[key] = read()
+        value: T = self._read[key]
+        return value
+
+    def forget(self) -> None:
+        """Free the memory."""
+        self._read.clear()

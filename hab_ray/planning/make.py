@@ -14,8 +14,7 @@ from hab_ray.engine.books import all_batches, balance_of
 from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
-from hab_ray.planning.likely import likely_rounds
-from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
+from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook, likely_rounds
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry

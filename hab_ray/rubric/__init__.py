@@ -4,7 +4,6 @@ Everything specific to a dimension is data in `rubrics/<dimension>.yaml`; a new 
 rubric costs thousands of calls, so `check` reports all problems of all files before anything is sent.
 """
 
-from hab_ray.rubric.base import RubricPart
 from hab_ray.rubric.checks import short_assessments
 from hab_ray.rubric.files import (
     RubricLibrary,
@@ -23,6 +22,7 @@ from hab_ray.rubric.literal import (
     LiteralRequest,
     LiteralValues,
     Reading,
+    RubricPart,
     imported_note,
     rendered,
 )

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hab_ray.inputs.files import plain_words
-from hab_ray.rubric.base import RubricPart
+from hab_ray.rubric.literal import RubricPart
 from hab_ray.visible import one_line
 
 P = TypeVar("P", bound=RubricPart)

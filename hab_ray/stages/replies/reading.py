@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hab_ray.calls import Finish, Reply, clean_text, has_visible_text
-from hab_ray.stages.replies.folding import folded, looks, plain
 from hab_ray.stages.replies.reasoning import without_reasoning
-from hab_ray.stages.replies.statements import Contradiction, check, mentions
+from hab_ray.stages.replies.statements import Contradiction, check, folded, looks, mentions, plain
 
 # Increment it when a rule above or in `published` changes: runs record by which rules their verdicts were read.
 READER_VERSION = 5
