@@ -102,19 +102,11 @@ class Work(ResolvedSweep):
         return wiring.made(shard.spec, self, shard.part)
 
     def model(self, shard: Shard) -> Model:
-        """Return the model that a shard calls.
-
-        Raises:
-            TypeError: the stage makes no calls.
-        """
+        """Return the model that a shard calls; raise TypeError if the stage makes no calls."""
         return self.models[shard.spec.asks(self, shard.part).model]
 
     def mode(self, shard: Shard) -> ModeName:
-        """Return the configured mode of a shard's calls.
-
-        Raises:
-            TypeError: the stage makes no calls.
-        """
+        """Return the configured mode of a shard's calls; raise TypeError if the stage makes no calls."""
         return shard.spec.asks(self, shard.part).mode or self.sweep.mode
 
     def tasks(self, shard: Shard) -> list[Any]:
@@ -329,11 +321,7 @@ def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -
 
 
 def call_stage(work: Work, shard: Shard) -> CallStage[Any, Any]:
-    """Return the stage of a shard that makes calls.
-
-    Raises:
-        TypeError: the stage makes no calls.
-    """
+    """Return the stage of a shard that makes calls; raise TypeError if the stage makes no calls."""
     stage = work.stage(shard)
     if not isinstance(stage, CallStage):
         raise TypeError(f"stage {shard.stage} makes no calls, so it has no tasks; `Work.compute` makes its rows")

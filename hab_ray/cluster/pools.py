@@ -170,11 +170,7 @@ class Pool:
             self._parts[begin(slot.lane, Share(slot.number, len(self._slots)))] = order, slot
 
     def poll(self) -> Iterator[Event]:
-        """Yield the events since the last call.
-
-        Raises:
-            HabError, OSError: an error ended a lane.
-        """
+        """Yield the events since the last call; raise HabError or OSError if an error ended a lane."""
         if not self.is_used:
             return
         ended = finished(list(self._parts))

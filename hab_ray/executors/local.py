@@ -37,11 +37,7 @@ class _Account:
     lock: AccountLock | None
 
     def report(self) -> EngineReport:
-        """Return the engine's report.
-
-        Raises:
-            EngineBroke: the engine's thread did not answer within `ANSWER_S`.
-        """
+        """Return the engine's report; raise EngineBroke if the engine's thread did not answer within `ANSWER_S`."""
         try:
             return self.engine.report().result(ANSWER_S)
         except TimeoutError:

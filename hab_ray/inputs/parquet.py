@@ -36,11 +36,8 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
     """Yield the columns `texts` and `numbers` of a Parquet file row by row; columns may be missing.
 
     A file of a few kilobytes may unpack to terabytes, for example of repeated texts. So the unpacked size of its pages
-    is checked before reading, rows are read in batches, and a repeated text is held once.
-
-    Raises:
-        BadInput: it is not a Parquet file, a column has another type, or it holds more than `MAX_ROWS` or
-            `MAX_DECODED_BYTES` in these columns.
+    is checked before reading, rows are read in batches, and a repeated text is held once. Raise BadInput if it is not a
+    Parquet file, a column has another type, or it holds more than `MAX_ROWS` or `MAX_DECODED_BYTES` in these columns.
     """
     schema = _schema(data)
     with _readable():

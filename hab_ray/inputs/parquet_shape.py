@@ -77,10 +77,8 @@ def _check_schema(footer: _Thrift) -> None:
 def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Yield the pages of some columns: column number, unpacked bytes, and rows (0 for a dictionary page).
 
-    Arrow is not used to locate them: it aborts the process if the footer contradicts itself.
-
-    Raises:
-        BadInput: there are more than `MAX_PAGES`, or one is not where the footer says.
+    Arrow is not used to locate them: it aborts the process if the footer contradicts itself. Raise BadInput if there
+    are more than `MAX_PAGES`, or one is not where the footer says.
     """
     count = 0
     for chunks in _row_groups(data):

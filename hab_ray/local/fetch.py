@@ -47,11 +47,9 @@ MAKER = "gguf>=0.19,<0.20"
 def pull(name_or_path: str, *, cache: Path, hub: str = HUB, fetched: Progress = lambda have, total: None) -> Path:
     """Fetch weights into the folder `cache` unless they are there, and return their path.
 
-    Takes a known name, `hf:<owner>/<repo>/<file>.gguf`, or the path of a .gguf file, which is used where it is.
-    `hub` is the base URL of a Hugging Face hub or mirror. `fetched` reports the progress of a download.
-
-    Raises:
-        LocalError: the weights are unavailable or do not match their pinned hash.
+    Takes a known name, `hf:<owner>/<repo>/<file>.gguf`, or the path of a .gguf file, which is used where it is. `hub`
+    is the base URL of a Hugging Face hub or mirror. `fetched` reports the progress of a download. Raise LocalError if
+    the weights are unavailable or do not match their pinned hash.
     """
     return pull_to(locate(name_or_path, cache), hub, fetched)
 
@@ -225,10 +223,8 @@ def requantise(original: Path, target: Path) -> None:
     """Write `original` to `target` with its quantised tensors as Q8_0; F32 tensors and metadata stay.
 
     llama.cpp reads blocks of prompt tokens fast on a CPU in Q8_0, not in Q4_1. Q8_0's rounding error is a sixteenth of
-    Q4_1's. The result depends only on the original, so its hash can be pinned.
-
-    Raises:
-        LocalError: the package gguf is missing.
+    Q4_1's. The result depends only on the original, so its hash can be pinned. Raise LocalError if the package gguf is
+    missing.
     """
     try:
         from gguf import GGUFReader, GGUFWriter

@@ -32,10 +32,7 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     """Plan what a run of this sweep still has to do. Writes nothing and calls no vendor.
 
     `latencies` are measured seconds per call, by stage and model. Permanent failures of epochs before `failures_since`
-    count as open calls.
-
-    Raises:
-        ConfigError: a model has no price, or given tests do not fit.
+    count as open calls. Raise ConfigError if a model has no price, or given tests do not fit.
     """
     store = Store(open_folder(work.sweep.store), failures_since)
     counting = Counting(work, store)

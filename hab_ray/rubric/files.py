@@ -81,10 +81,8 @@ class RubricLibrary:
         """Return the rubrics, sorted by id.
 
         `recorded` maps dimensions to the digests that a started run recorded. If a rubric has changed since, the kept
-        text or the earlier built-in version with that digest is used, so that the run's calls keep their keys.
-
-        Raises:
-            ConfigError: the folder's files have problems, and what a run recorded is not among the kept texts.
+        text or the earlier built-in version with that digest is used, so that the run's calls keep their keys. Raise
+        ConfigError if the folder's files have problems, and what a run recorded is not among the kept texts.
         """
         found = {name: self._with_digest(name, digest) for name, digest in recorded.items()}
         return dict(sorted({**self.found, **{name: rubric for name, rubric in found.items() if rubric}}.items()))

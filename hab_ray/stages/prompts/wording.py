@@ -231,10 +231,8 @@ def load_prompts(
     """Load the folder's prompts.yaml, or the built-in one of this `version` if the folder has none.
 
     A run keeps the versions of prompts and fences it started with, so that its calls keep their keys. `kept` is its
-    copy of the prompts, which is used instead of the files.
-
-    Raises:
-        ConfigError: there is no such version, or the file has problems (one per line).
+    copy of the prompts, which is used instead of the files. Raise ConfigError if there is no such version, or the file
+    has problems (one per line).
     """
     if version not in range(1, PROMPTS_VERSION + 1) or fence not in FENCES:
         raise ConfigError(

@@ -79,11 +79,7 @@ class _Found:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return the text of a reply (R1).
-
-    Raises:
-        Unreadable: the reply was truncated.
-    """
+    """Return the text of a reply (R1); raise Unreadable if the reply was truncated."""
     if reply.finish is Finish.TRUNCATED:
         raise Unreadable("it was cut off at the output limit")
     return reply.text

@@ -71,10 +71,8 @@ class Contradiction(Exception):
 def check(text: str, reasoning: str, key: str, allowed: Collection[str], letters: Collection[str]) -> None:
     """Check that no statement before a verdict that names `letters` names other letters.
 
-    In `reasoning` only JSON counts as a statement.
-
-    Raises:
-        Contradiction: a statement does, or the text refuses the task.
+    In `reasoning` only JSON counts as a statement. Raise Contradiction if a statement does, or the text refuses the
+    task.
     """
     if not text and not reasoning:
         return
