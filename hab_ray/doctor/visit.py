@@ -14,8 +14,7 @@ from hab_ray.catalog.prices import Mode, reserved_rate
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Examination, Examined, Visit
 from hab_ray.doctor.questions import Question, questions
-from hab_ray.doctor.recording import Exchange
-from hab_ray.doctor.tap import tapping
+from hab_ray.doctor.tap import Exchange, tapping
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.executors.api_versions import endpoint, unsure
 from hab_ray.location import Location

@@ -4,8 +4,9 @@ Everything specific to a dimension is data in `rubrics/<dimension>.yaml`; a new 
 rubric costs thousands of calls, so `check` reports all problems of all files before anything is sent.
 """
 
-from hab_ray.rubric.checks import short_assessments
+from hab_ray.rubric.checks import RubricProblem, short_assessments
 from hab_ray.rubric.files import (
+    KeptTexts,
     RubricLibrary,
     check,
     load_rewordings,
@@ -15,7 +16,6 @@ from hab_ray.rubric.files import (
     rubric_names,
     unknown_dimensions,
 )
-from hab_ray.rubric.kept import KeptTexts
 from hab_ray.rubric.literal import (
     LiteralJudging,
     LiteralPrompts,
@@ -27,7 +27,6 @@ from hab_ray.rubric.literal import (
     rendered,
 )
 from hab_ray.rubric.parts import SCORE_START, VALIDATION_START, Criterion, Fidelity, LiteralRubric, Rubric, Themes
-from hab_ray.rubric.problems import RubricProblem
 
 __all__ = [
     "SCORE_START",

@@ -21,13 +21,12 @@ from hab_ray.errors import Exit, HabError, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
 from hab_ray.executors.choice import choose_executor
-from hab_ray.executors.local import LocalExecutor
+from hab_ray.executors.local import LocalExecutor, LocalWorkers
 from hab_ray.executors.online import OnlineFactory, RunSetup
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import ChannelEnded, CountersRead, Service
 from hab_ray.executors.serving import Endpoints
 from hab_ray.executors.settling import WorkerContext
-from hab_ray.executors.workers import LocalWorkers
 from hab_ray.given.rows import given_file
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
