@@ -117,11 +117,7 @@ class Location:
         return Location(str(self.path)) if self.is_local else self
 
     def sibling(self, name: str) -> Location:
-        """Return the sibling with this name.
-
-        Raises:
-            ConfigError: a whole bucket has no siblings.
-        """
+        """Return the sibling with this name; raise ConfigError if a whole bucket has no siblings."""
         if self.is_local:
             return Location(str(Path(self.given).with_name(name)))
         if not self.prefix:

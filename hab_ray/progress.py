@@ -127,11 +127,7 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 def read_progress(data: bytes) -> Progress:
-    """Parse the content of a log/progress.json.
-
-    Raises:
-        ValueError: the file is damaged, or was edited by hand.
-    """
+    """Parse the content of a log/progress.json; raise ValueError if the file is damaged, or was edited by hand."""
     return _PROGRESS.validate_json(data)
 
 

@@ -21,10 +21,9 @@ from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import AskedModel, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, DamagedFile, Exit
-from hab_ray.given.once import ReadOnce
 from hab_ray.given.origins import origins_of, wording_origins
 from hab_ray.given.paraphrases import read_paraphrases
-from hab_ray.given.rows import given_file
+from hab_ray.given.rows import ReadOnce, given_file
 from hab_ray.given.sample import changed_draw
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
@@ -66,10 +65,8 @@ _test_content = attrgetter("id", "prompt", "context", "system")
 def resolve(sweep: Sweep, now: datetime) -> Work:
     """Pin and read everything that a sweep depends on, with prices as of `now`, and write nothing to the run.
 
-    Missing local weights are downloaded.
-
-    Raises:
-        ConfigError: rubrics, dimensions, weights or the run's record do not fit the sweep.
+    Missing local weights are downloaded. Raise ConfigError if rubrics, dimensions, weights or the run's record do not
+    fit the sweep.
     """
     earlier = read_record(sweep.run_folder)
     cache = ReadOnce()
@@ -386,11 +383,9 @@ def write_record(work: Work, now: datetime) -> None:
 
     The time of the first start is kept, and so are entries that the sweep no longer names: their rows are still in the
     run, so they must be the same if they return. Ratings leave the run with their file, and so do the files' hashes.
-    Additional tests of a file are added to the run first, before the record has the file's hash.
-
-    Raises:
-        ConfigError: another process with another store has started the run meanwhile, or a view of an added stage would
-            replace another file.
+    Additional tests of a file are added to the run first, before the record has the file's hash. Raise ConfigError if
+    another process with another store has started the run meanwhile, or a view of an added stage would replace another
+    file.
     """
     work.shards()  # refuses wrong views of added stages before anything is recorded
     earlier = read_record(work.run_path)
@@ -442,10 +437,7 @@ def load_work(run: Location, now: datetime) -> Work:
     """Load the work of a run from its folder alone, for status and report.
 
     Weights, rubrics, themes, prompts and variants are as recorded, and their files are not needed, except for own texts
-    in runs of versions that kept no copy.
-
-    Raises:
-        ConfigError: there is no run, or such a file is gone.
+    in runs of versions that kept no copy. Raise ConfigError if there is no run, or such a file is gone.
     """
     RunFolder(run).require()
     record = read_record(run)

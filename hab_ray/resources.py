@@ -32,10 +32,7 @@ def bundled(name: str) -> Traversable:
     """Return a data folder ("rubrics", "jobs"), which is in the package in a wheel and beside it in a checkout.
 
     The folders are at the top level of the repository, where people look for them; the build of the wheel copies them
-    into the package.
-
-    Raises:
-        ConfigError: there is no such folder.
+    into the package. Raise ConfigError if there is no such folder.
     """
     packaged = files("hab_ray").joinpath(name)
     if packaged.is_dir():
@@ -152,10 +149,8 @@ def hold_to(
     """Make what a package defines for an interface refuse other types than it documents.
 
     The methods of the object's class are replaced, `but` for these. `known` gives types for the interface's type
-    variables. An iterator may also be another iterable, and a list or tuple another sequence.
-
-    Raises:
-        ConfigError: an attribute of the object, or later what a method returns, is of another type.
+    variables. An iterator may also be another iterable, and a list or tuple another sequence. Raise ConfigError if an
+    attribute of the object, or later what a method returns, is of another type.
     """
     owner: Any = type(made)
     for name, hint in get_type_hints(interface).items():
@@ -204,11 +199,7 @@ def _check_each(values: Iterable[Any], hint: Any, package: str, said: str) -> It
 
 
 def check_type(value: Any, hint: Any, package: str, said: str) -> Any:
-    """Return a value that a package made.
-
-    Raises:
-        ConfigError: it is not of the type `hint`, as is `said`.
-    """
+    """Return a value that a package made; raise ConfigError if it is not of the type `hint`, as is `said`."""
     if not _fits(value, hint):
         expected = hint.__name__ if isinstance(hint, type) and not get_args(hint) else hint
         inner = dict.fromkeys(type(one).__name__ for one in value) if isinstance(value, list | tuple) else ()

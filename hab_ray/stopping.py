@@ -60,10 +60,8 @@ class Stop:
     def check(self) -> None:
         """Check that no stop was requested; cheap enough to call before each request is written.
 
-        This also looks for unread signals, because on a busy machine the background thread may read them late.
-
-        Raises:
-            Interrupted: a stop was requested.
+        This also looks for unread signals, because on a busy machine the background thread may read them late. Raise
+        Interrupted if a stop was requested.
         """
         if self.requested or (self._signals and _is_arriving(self._signals[0])):
             raise Interrupted("stopped on request")
@@ -99,10 +97,7 @@ class Stop:
     def deferred(self, on_stop: Callable[[], None], longest_s: float) -> Iterator[None]:
         """Let the first signal call `on_stop` from another thread, instead of raising KeyboardInterrupt here.
 
-        The process ends `longest_s` seconds after the signal.
-
-        Raises:
-            KeyboardInterrupt: the signal arrived earlier.
+        The process ends `longest_s` seconds after the signal. Raise KeyboardInterrupt if the signal arrived earlier.
         """
         with self._lock:
             came_before = self.requested

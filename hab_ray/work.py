@@ -18,10 +18,9 @@ from hab_ray.catalog.models import Catalog, Model, ModelEntry
 from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.given.once import ReadOnce
 from hab_ray.given.ratings import GivenRatings, read_given_ratings
 from hab_ray.given.responses import GivenResponses, read_given_responses
-from hab_ray.given.rows import read_given_tests
+from hab_ray.given.rows import ReadOnce, read_given_tests
 from hab_ray.given.sample import chosen_answers, those_rated
 from hab_ray.given.sheets import key_of_run
 from hab_ray.location import Location
@@ -103,19 +102,11 @@ class Work(ResolvedSweep):
         return wiring.made(shard.spec, self, shard.part)
 
     def model(self, shard: Shard) -> Model:
-        """Return the model that a shard calls.
-
-        Raises:
-            TypeError: the stage makes no calls.
-        """
+        """Return the model that a shard calls; raise TypeError if the stage makes no calls."""
         return self.models[shard.spec.asks(self, shard.part).model]
 
     def mode(self, shard: Shard) -> ModeName:
-        """Return the configured mode of a shard's calls.
-
-        Raises:
-            TypeError: the stage makes no calls.
-        """
+        """Return the configured mode of a shard's calls; raise TypeError if the stage makes no calls."""
         return shard.spec.asks(self, shard.part).mode or self.sweep.mode
 
     def tasks(self, shard: Shard) -> list[Any]:
@@ -330,11 +321,7 @@ def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -
 
 
 def call_stage(work: Work, shard: Shard) -> CallStage[Any, Any]:
-    """Return the stage of a shard that makes calls.
-
-    Raises:
-        TypeError: the stage makes no calls.
-    """
+    """Return the stage of a shard that makes calls; raise TypeError if the stage makes no calls."""
     stage = work.stage(shard)
     if not isinstance(stage, CallStage):
         raise TypeError(f"stage {shard.stage} makes no calls, so it has no tasks; `Work.compute` makes its rows")

@@ -22,8 +22,7 @@ from hab_ray.planning.preflight import preflight
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison
 from hab_ray.rehearse.figures import Checked, Figures
-from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import rehearsing
+from hab_ray.rehearse.perform import Rehearsal, perform, rehearsing
 from hab_ray.rehearse.profile import PAPER, Play, deductions_of, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import Trouble, load_settings

@@ -31,7 +31,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import Holder
 from hab_ray.storage.record import amend_record, read_record
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS
-from hab_ray.sweep.own_texts import keep_own_texts
+from hab_ray.sweep.run import keep_own_texts
 from hab_ray.work import Work, given_tests
 from tests.published_rows import write_wording
 

@@ -337,10 +337,8 @@ class Catalog(Strict):
     def find(self, name: str) -> ModelEntry:
         """Return the model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
 
-        At a provider that `hab` serves itself, the wire name may be the path of a .gguf file.
-
-        Raises:
-            ConfigError: the name is neither.
+        At a provider that `hab` serves itself, the wire name may be the path of a .gguf file. Raise ConfigError if the
+        name is neither.
         """
         if name in self.models:
             return self._with_defaults(self.models[name])

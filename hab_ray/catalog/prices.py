@@ -183,11 +183,7 @@ class DatedPrices:
 
 
 def rates(entry: ModelEntry, mode: Mode) -> DatedPrices:
-    """Return the prices of an entry from `priced`, by day.
-
-    Raises:
-        ConfigError: no price is known.
-    """
+    """Return the prices of an entry from `priced`, by day; raise ConfigError if no price is known."""
     later = ((one.start, (one.batch if mode is Mode.BATCH else None) or one.price) for one in entry.later)
     return DatedPrices(rate(entry, mode), tuple((start, _with_steps(price)) for start, price in later))
 

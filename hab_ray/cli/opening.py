@@ -42,10 +42,8 @@ def open_run_with_store(run: Location) -> Work:
 def batches_in_store(work: Work) -> list[Batch]:
     """Return all batches in the run's store, also those of other runs and of providers that the sweep has lost.
 
-    A damaged record of a provider that the sweep does not use is left out.
-
-    Raises:
-        DamagedFile: a record of a provider in use cannot be read.
+    A damaged record of a provider that the sweep does not use is left out. Raise DamagedFile if a record of a provider
+    in use cannot be read.
     """
     folder = open_folder(work.sweep.store)
     names = folder.list(LEDGER)

@@ -72,10 +72,8 @@ class RunChoices(Choices):
 def prepare(path: Path, choices: Choices, now: datetime, failures_since: int = 0) -> tuple[Work, list[Problem]]:
     """Return the work of a sweep file and its preflight problems; what `--available-only` leaves out is a warning.
 
-    Permanent failures of epochs before `failures_since` count as open calls.
-
-    Raises:
-        ConfigError: it cannot be resolved, or its folders belong to a rehearsal.
+    Permanent failures of epochs before `failures_since` count as open calls. Raise ConfigError if it cannot be
+    resolved, or its folders belong to a rehearsal.
     """
     ROWS_READ.set(RowsRead(errors))
     sweep = chosen_sweep(path, choices)

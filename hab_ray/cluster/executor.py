@@ -26,8 +26,7 @@ from hab_ray.executors.protocol import (
 )
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.placement import Placement
-    from hab_ray.cluster.pools import Listener, Pool
+    from hab_ray.cluster.pools import Listener, Placement, Pool
     from hab_ray.cluster.tasks import Tasks
     from hab_ray.executors.pending import Share
 
@@ -136,7 +135,7 @@ class RayExecutor:
             with self._setup.stop.immediate():
                 self._stack.enter_context(ray_session(self._setup.verbose))
                 _check_nodes(self._setup, needed)
-            from hab_ray.cluster.placement import Placement
+            from hab_ray.cluster.pools import Placement
             from hab_ray.cluster.tasks import Tasks
 
             session = _Session(Tasks(self._setup.site, self._wake), Placement(self._setup.site.work.sweep.lease.lost_s))

@@ -66,11 +66,9 @@ def _on_each(nodes: Sequence[Node], function: Callable[..., Any], *arguments: ob
 def require_folders(nodes: Sequence[Node], places: Mapping[str, Location], shared: bool) -> None:
     """Check that all nodes can write to the folders of a run, and use its buckets. A single node needs no check.
 
-    `places` has the absolute folders by their keys in the sweep file. `shared` means that the user has declared them
-    to be the same folders on every node.
-
-    Raises:
-        ConfigError: a node does not see a folder, may not write to it, or cannot use a bucket.
+    `places` has the absolute folders by their keys in the sweep file. `shared` means that the user has declared them to
+    be the same folders on every node. Raise ConfigError if a node does not see a folder, may not write to it, or cannot
+    use a bucket.
     """
     if len(nodes) < 2:
         return

@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf
+from itertools import count
+from math import ceil, inf
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.catalog.prices import Mode
-from hab_ray.cluster.lanes import LaneSetup
+from hab_ray.cluster.lanes import LANE_ACTOR, STREAMS, LaneSetup
+from hab_ray.cluster.limits import account
+from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
 from hab_ray.engine.jobs import Counters
+from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.pending import Share
 from hab_ray.executors.protocol import (
@@ -33,7 +40,58 @@ from hab_ray.executors.protocol import (
 from hab_ray.executors.provider_engine import EngineReport
 from hab_ray.storage.lease.watches import RenewalAge
 
+# One core handles about 600 calls/s (`git show 2f47afb:benchmarks/online_speed.py`); a lane should need less than half.
+LANE_CALLS_PER_S = 250.0
+LANE_CPUS = 2.0
+_TYPICAL_CALL_S = 4.0
 DRAINING_ANSWER_S = 1.0
+
+
+class Placement:
+    """The nodes of the cluster at the start of the run, the driver's node last.
+
+    A lane stops sending `lost_s` seconds after the last renewal of the lease that it heard of.
+    """
+
+    def __init__(self, lost_s: float) -> None:
+        self._lost_s = lost_s
+        self._here = str(ray.get_runtime_context().get_node_id())
+        self._all = [*sorted(node.id for node in alive_nodes() if node.id != self._here), self._here]
+        self._cpus = cluster_cpus()
+        self._started = count()
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds for which a lane on an unreachable node may keep sending; 0 if all lanes are on the driver's node."""
+        return self._lost_s if len(self._all) > 1 else 0.0
+
+    def lanes_for(self, setup: AccountSetup) -> int:
+        """Return the number of lanes of an account: as configured, or as its limits require and the CPUs allow."""
+        if _is_served_here(setup):
+            return 1
+        if setup.entry.lanes:
+            return setup.entry.lanes
+        calls_per_s = sum(
+            min(limits.concurrent / _TYPICAL_CALL_S, (limits.requests_per_minute or inf) / 60)
+            for limits in setup.limits.values()
+        )
+        needed = ceil(calls_per_s / LANE_CALLS_PER_S)
+        return max(1, min(needed, int(self._cpus / LANE_CPUS)))
+
+    def start_lane(self, setup: LaneSetup, site: Any) -> Any:
+        """Start a lane on the next node, round-robin; with an endpoint on the driver's node, start it there.
+
+        `site` is a reference to the run's WorkerContext.
+        """
+        is_fixed = _is_served_here(setup.account)
+        node = self._here if is_fixed else self._all[next(self._started) % len(self._all)]
+        where = NodeAffinitySchedulingStrategy(node, soft=not is_fixed)
+        account(setup.limiter)
+        return LANE_ACTOR.options(scheduling_strategy=where, max_concurrency=STREAMS).remote(setup, site)
+
+
+def _is_served_here(setup: AccountSetup) -> bool:
+    return bool(setup.entry.serve) or urlsplit(setup.url).hostname in LOOPBACK
 
 
 class Listener:
@@ -112,11 +170,7 @@ class Pool:
             self._parts[begin(slot.lane, Share(slot.number, len(self._slots)))] = order, slot
 
     def poll(self) -> Iterator[Event]:
-        """Yield the events since the last call.
-
-        Raises:
-            HabError, OSError: an error ended a lane.
-        """
+        """Yield the events since the last call; raise HabError or OSError if an error ended a lane."""
         if not self.is_used:
             return
         ended = finished(list(self._parts))

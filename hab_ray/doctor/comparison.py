@@ -13,8 +13,8 @@ from hab_ray.calls import ChatCall, EmbedCall, Failure, Finish, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.doctor.examination import MALFORMED, AskedQuestion, Examined
 from hab_ray.doctor.ranks import STATES, Rank, of_field, of_header, of_status
-from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
+from hab_ray.doctor.tap import Exchange
 from hab_ray.providers.http import is_page
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.visible import one_line

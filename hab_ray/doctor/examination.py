@@ -19,8 +19,7 @@ from hab_ray.calls import Call, ChatCall, Outcome
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, ProviderEntry, folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.doctor.questions import Question, without_messages
-from hab_ray.doctor.recording import Exchange
-from hab_ray.doctor.tap import Tap
+from hab_ray.doctor.tap import Exchange, Tap
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.budget.protocol import BudgetService

@@ -24,10 +24,7 @@ def opening_balance(
 ) -> OpeningBalance:
     """Return the balance that a run's processes of `epochs` left to a process that uses `models`.
 
-    Call it while holding the lease.
-
-    Raises:
-        DamagedFile: a file of the store cannot be read.
+    Call it while holding the lease. Raise DamagedFile if a file of the store cannot be read.
     """
     return balance_of(online_spending(folder, epochs, released_up_to), list(batches_of(folder, epochs)), models)
 
@@ -102,10 +99,8 @@ def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:
 def retried_since(folder: Folder, opened: Iterable[Batch]) -> int:
     """Return the latest epoch in which one of these open batches sent failed calls again; 0 if none does.
 
-    Failures from before it end no row: the vendor answers the batch and charges for it.
-
-    Raises:
-        DamagedFile: a file of the store cannot be read.
+    Failures from before it end no row: the vendor answers the batch and charges for it. Raise DamagedFile if a file of
+    the store cannot be read.
     """
     return max((batch.epoch for batch in opened if _holds_failed(folder, batch)), default=0)
 

@@ -322,11 +322,7 @@ class Ledger:
         self.folder.put(f"{self.folder_of(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
-        """Read the lines of a batch.
-
-        Raises:
-            DamagedFile: they are missing, or not those that were kept.
-        """
+        """Read the lines of a batch; raise DamagedFile if they are missing, or not those that were kept."""
         return Lines(self._whole(batch, batch.intent.requests_file, _unpacked), self.rows(batch))
 
     def rows(self, batch: Batch) -> bytes:
@@ -350,11 +346,7 @@ class Ledger:
         return found
 
     def add(self, batch: Batch, event: Event) -> Batch:
-        """Write the next event of a batch; return the batch with it.
-
-        Raises:
-            LeaseLost: another driver wrote it.
-        """
+        """Write the next event of a batch; return the batch with it. Raise LeaseLost if another driver wrote it."""
         folder, number = self.folder_of(batch.number), f"{len(batch.events) + 1:03d}-"
         lost = LeaseLost(f"another driver has taken over batch {batch.name}: nothing more is spent here")
         if any(PurePosixPath(name).name.startswith(number) for name in self.folder.list(folder)):

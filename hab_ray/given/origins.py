@@ -68,9 +68,7 @@ def origins_of(sweep: Sweep, rubrics: Mapping[str, Rubric], earlier: Mapping[str
 
     A file of tests without a stated origin, beside it or in its rows, is the user's own. Source records take precedence
     over `earlier`, the origins in the run's record, so that a file moved away from its source record keeps its origin.
-
-    Raises:
-        ConfigError: a source record or the tests cannot be read.
+    Raise ConfigError if a source record or the tests cannot be read.
     """
     unstated = {RESPONSES: Origin(source=sweep.responses.file.name)} if sweep.responses else {}
     inside = {TESTS: origin} if isinstance(sweep.tests, Location) and (origin := _inside(sweep.tests)) else {}

@@ -47,10 +47,7 @@ def read_paraphrases(
     """Read the paraphrases in a file (Parquet, CSV or JSON), by dimension and by the test's id or prompt.
 
     `kept` is a run's copy of the file, which is read instead. Dimensions without a rubric are left out; every rubric's
-    dimension has an entry.
-
-    Raises:
-        ConfigError: the file cannot be read, a row is not a paraphrase, or a test has two.
+    dimension has an entry. Raise ConfigError if the file cannot be read, a row is not a paraphrase, or a test has two.
     """
     found: dict[str, dict[str, Paraphrase]] = defaultdict(dict, {dimension: {} for dimension in rubrics})
     for number, record in enumerate(given_records(path, "variants.subjects.tests", _COLUMNS, kept), 1):

@@ -37,11 +37,7 @@ class Scale:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Parse a scale.
-
-        Raises:
-            ValueError: the text is not a scale.
-        """
+        """Parse a scale; raise ValueError if the text is not a scale."""
         low, high = (number_in(end) for end in text.split(":")) if text.count(":") == 1 else (nan, nan)
         if not (low < high and isfinite(high - low)):
             raise ValueError(f"{one_line(text, 40)!r} is no scale; write LOW:HIGH, such as 1:7 or 0:100")
@@ -51,11 +47,7 @@ class Scale:
         return f"{self.low:g}:{self.high:g}"
 
     def score(self, given: object) -> float:
-        """Convert a score on this scale to 0..10.
-
-        Raises:
-            ValueError: it is not a number on this scale.
-        """
+        """Convert a score on this scale to 0..10; raise ValueError if it is not a number on this scale."""
         number = number_in(given)
         if not self.low <= number <= self.high:
             raise ValueError(f"{one_line(str(given), 40)!r} is no number from {self.low:g} to {self.high:g}")
@@ -74,11 +66,7 @@ def number_in(given: object) -> float:
 
 
 def whole_score(given: object) -> int:
-    """Convert a score in a file, a number or its text.
-
-    Raises:
-        ValueError: it is not a whole number from 0 to 10.
-    """
+    """Convert a score in a file, a number or its text; raise ValueError if it is not a whole number from 0 to 10."""
     number = number_in(given)
     if not (number.is_integer() and 0 <= number <= SCORE_START):
         raise ValueError(
@@ -235,10 +223,8 @@ def read_given_ratings(
     """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON).
 
     `key` maps the items of sheets to responses; rows of sheets without a rating are left out. Of two rows about one
-    rating, such as of both published data sets, the one that says more counts.
-
-    Raises:
-        ConfigError: a file cannot be read, a row is not a rating, or two rows contradict each other.
+    rating, such as of both published data sets, the one that says more counts. Raise ConfigError if a file cannot be
+    read, a row is not a rating, or two rows contradict each other.
     """
     known: dict[tuple[str, str, str, str, int], tuple[Rating, str]] = {}
     kinds: dict[str, Rater] = {}

@@ -112,12 +112,10 @@ def read_given_responses(
 ) -> GivenResponses:
     """Read the responses in a file (Parquet, CSV or JSON). Dimensions without a rubric are left out.
 
-    `tests` are those that the sweep gives; without them the rows define the tests. `own` is the folder of
-    the sweep's own rubrics, which may have more than `rubrics`.
-
-    Raises:
-        ConfigError: the file cannot be read, a row answers no known test, its `test_id` is that of a test with other
-            texts, or two rows are different answers of one subject to one test.
+    `tests` are those that the sweep gives; without them the rows define the tests. `own` is the folder of the sweep's
+    own rubrics, which may have more than `rubrics`. Raise ConfigError if the file cannot be read, a row answers no
+    known test, its `test_id` is that of a test with other texts, or two rows are different answers of one subject to
+    one test.
     """
     reader = _GivenReader(path, rubrics, tests)
     left_out: Counter[str] = Counter()

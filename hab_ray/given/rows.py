@@ -10,7 +10,7 @@ import logging
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -97,11 +97,7 @@ class Columns:
         return cls(tuple(texts), numbers, may_be_empty, exclusive=row.model_config.get("extra") == "forbid")
 
     def check_header(self, names: Collection[str]) -> None:
-        """Check that a CSV file, which may have no rows, has a known column.
-
-        Raises:
-            BadInput: it has none.
-        """
+        """Check that a CSV file, which may have no rows, has a known column; raise BadInput if it has none."""
         if not {*self.texts, *self.numbers}.intersection(names):
             cause = f"the first line names none of the columns {', '.join(self.texts)}"
             raise BadInput(cause, "check that it is the right file, and saved as CSV")
@@ -196,10 +192,8 @@ def read_given_tests(
 ) -> dict[str, list[ChosenTest]]:
     """Read the tests of a file, by dimension and in the file's order. Dimensions without a rubric are left out.
 
-    `own` is the folder of the sweep's own rubrics, which may have more than `rubrics`.
-
-    Raises:
-        ConfigError: the file cannot be read, a row is not a test of its dimension, or an id appears twice.
+    `own` is the folder of the sweep's own rubrics, which may have more than `rubrics`. Raise ConfigError if the file
+    cannot be read, a row is not a test of its dimension, or an id appears twice.
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
@@ -269,10 +263,7 @@ def given_records(path: Location, key: str, columns: Columns, kept: bytes | None
     """Yield the rows of a file that a sweep names under `key`: of Parquet these columns, else all columns.
 
     `kept` is a run's copy of the file, which is read instead. JSON is one object per line or, in a .json file, may be a
-    list.
-
-    Raises:
-        ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
+    list. Raise ConfigError if the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
     data = given_file(path, key) if kept is None else kept
     with refusing(f"{key}: {path}"):
@@ -311,3 +302,27 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
         if number % REPORTED_ROWS == 0:
             report(number)
         yield row
+
+
+T = TypeVar("T")
+
+
+class ReadOnce:
+    """Caches what was read, by key, while a command runs. Pickling drops the contents: a worker reads again."""
+
+    def __init__(self) -> None:
+        self._read: dict[Hashable, Any] = {}
+
+    def __reduce__(self) -> tuple[type[ReadOnce], tuple[()]]:
+        return ReadOnce, ()
+
+    def get(self, key: Hashable, read: Callable[[], T]) -> T:
+        """Return the value of a key, and read it first if necessary. Errors are not cached."""
+        if key not in self._read:
+            self._read[key] = read()
+        value: T = self._read[key]
+        return value
+
+    def forget(self) -> None:
+        """Free the memory."""
+        self._read.clear()

@@ -118,10 +118,8 @@ def bytes_of(path: Path, most: int) -> bytes:
 def regular_file(path: Path, most: int) -> BinaryIO:
     """Open a regular file for reading.
 
-    Pipes, sockets and devices are refused: opening them may block forever, and reading them may never end.
-
-    Raises:
-        BadInput: the file cannot be read, is not a regular file, or has more than `most` bytes.
+    Pipes, sockets and devices are refused: opening them may block forever, and reading them may never end. Raise
+    BadInput if the file cannot be read, is not a regular file, or has more than `most` bytes.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -161,11 +159,7 @@ def text_of(file: Traversable) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """Decode bytes as UTF-8.
-
-    Raises:
-        BadInput: they are not UTF-8.
-    """
+    """Decode bytes as UTF-8; raise BadInput if they are not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:

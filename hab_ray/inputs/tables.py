@@ -45,11 +45,7 @@ def _rows(path: Path, wanted: Sequence[str], numbered: Sequence[str] = ()) -> It
 
 
 def text_in(value: object, number: int, theirs: str) -> str | None:
-    """Return the text of a cell; None if it is empty.
-
-    Raises:
-        BadInput: the cell is not a text.
-    """
+    """Return the text of a cell; None if it is empty. Raise BadInput if the cell is not a text."""
     if value is not None and not isinstance(value, str):
         raise BadInput(f"row {number}: the column {theirs[:SHOWN]!r} holds no text", "write texts there")
     return value
@@ -58,10 +54,8 @@ def text_in(value: object, number: int, theirs: str) -> str | None:
 def open_frame(path: Path, given: Mapping[str, str]) -> Frame:
     """Open the table in a .parquet, .csv, .jsonl or .json file (a list of objects).
 
-    If `given` names the columns of a CSV file only by numbers, the file has no header.
-
-    Raises:
-        BadInput: the file cannot be read, or has no columns.
+    If `given` names the columns of a CSV file only by numbers, the file has no header. Raise BadInput if the file
+    cannot be read, or has no columns.
     """
     match path.suffix.lower():
         case ".parquet":

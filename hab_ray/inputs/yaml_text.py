@@ -55,11 +55,7 @@ def _shown(text: str) -> str:
 
 
 def yaml_file(file: Traversable) -> Any:
-    """Read a YAML or JSON file.
-
-    Raises:
-        BadInput: the file cannot be read, or as `parse_yaml`.
-    """
+    """Read a YAML or JSON file; raise BadInput if the file cannot be read, or as `parse_yaml`."""
     return parse_yaml(text_of(file))
 
 

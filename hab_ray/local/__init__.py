@@ -7,9 +7,16 @@ loaded only in the server's process, gguf only when `pull` requantises weights.
 
 from hab_ray.local.errors import SERVER_PACKAGE, LocalError
 from hab_ray.local.fetch import pull
-from hab_ray.local.room import free_disk, free_memory
 from hab_ray.local.server import LocalServer
-from hab_ray.local.weights import default_cache, embedding_weights, known_weights, locate, sha256_of
+from hab_ray.local.weights import (
+    default_cache,
+    embedding_weights,
+    free_disk,
+    free_memory,
+    known_weights,
+    locate,
+    sha256_of,
+)
 
 __all__ = [
     "SERVER_PACKAGE",

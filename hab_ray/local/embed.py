@@ -30,11 +30,7 @@ class Embedder:
     """A loaded wordllama model."""
 
     def __init__(self, name: str) -> None:
-        """Load the model called `name`.
-
-        Raises:
-            LocalError: there is no such model, or wordllama is not installed.
-        """
+        """Load the model called `name`; raise LocalError if there is no such model, or wordllama is not installed."""
         package = embedding_weights(name).parents[1]
         try:
             from wordllama import WordLlama

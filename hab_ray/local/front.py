@@ -159,10 +159,7 @@ def _embeddings_body(asked: _EmbeddingsRequest, embedded: Embedded) -> dict[str,
 async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
     """Serve on a listening socket and print the URL as the first line of standard output.
 
-    The URL contains a secret token; requests without it get a 404.
-
-    Raises:
-        LocalError: a model cannot be loaded.
+    The URL contains a secret token; requests without it get a 404. Raise LocalError if a model cannot be loaded.
     """
     announce = _redirect_stdout()
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -14,8 +14,7 @@ from hab_ray.engine.books import all_batches, balance_of
 from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
-from hab_ray.planning.likely import likely_rounds
-from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
+from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook, likely_rounds
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
@@ -33,10 +32,7 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     """Plan what a run of this sweep still has to do. Writes nothing and calls no vendor.
 
     `latencies` are measured seconds per call, by stage and model. Permanent failures of epochs before `failures_since`
-    count as open calls.
-
-    Raises:
-        ConfigError: a model has no price, or given tests do not fit.
+    count as open calls. Raise ConfigError if a model has no price, or given tests do not fit.
     """
     store = Store(open_folder(work.sweep.store), failures_since)
     counting = Counting(work, store)

@@ -70,10 +70,8 @@ def prepare(sweep: Sweep, now: datetime, failures_since: int = 0) -> tuple[Work,
 def refuse_second_run(sweep: Sweep, file: Path) -> None:
     """Check that a sweep file whose run is in the file's folder is not started in another folder by mistake.
 
-    `run` and `store` are relative to the current folder, so that there every call would be paid for again.
-
-    Raises:
-        ConfigError: both are relative, and the run is beside the file but not here.
+    `run` and `store` are relative to the current folder, so that there every call would be paid for again. Raise
+    ConfigError if both are relative, and the run is beside the file but not here.
     """
     folder, run = file.parent.resolve(), sweep.run_folder
     is_relative = all(each.is_local and not Path(str(each)).is_absolute() for each in (run, sweep.store))

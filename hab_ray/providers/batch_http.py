@@ -240,11 +240,7 @@ def same_owner(one: str, other: str) -> bool:
 
 
 def text_field(body: JsonObject, name: str) -> str:
-    """Return a required text field.
-
-    Raises:
-        TransientError: the field is missing, empty or not text.
-    """
+    """Return a required text field; raise TransientError if the field is missing, empty or not text."""
     value = body.get(name)
     if not isinstance(value, str) or not value:
         raise malformed(f"no {name}")

@@ -169,10 +169,7 @@ class BatchApi(Protocol):
     async def since(self, newest: str | None) -> list[SeenBatch]:
         """Return the vendor's batches newer than the one with this id, newest first.
 
-        If the id is None or no longer listed, return all.
-
-        Raises:
-            CallError: the list cannot be read.
+        If the id is None or no longer listed, return all. Raise CallError if the list cannot be read.
         """
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -192,19 +189,13 @@ class BatchApi(Protocol):
         """
 
     async def cancel(self, batch_id: str) -> None:
-        """Cancel a batch, unless it has ended already.
-
-        Raises:
-            CallError: the request failed.
-        """
+        """Cancel a batch, unless it has ended already; raise CallError if the request failed."""
 
     async def clean_up(self, status: BatchStatus) -> None:
         """Delete what the vendor still stores of a batch whose results were read, if anything.
 
-        Nothing is deleted if the vendor has results now that the status did not name.
-
-        Raises:
-            CallError: the request failed.
+        Nothing is deleted if the vendor has results now that the status did not name. Raise CallError if the request
+        failed.
         """
 
     async def close(self) -> None:

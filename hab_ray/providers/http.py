@@ -70,11 +70,7 @@ class TooLarge(aiohttp.ClientError):
 
 
 async def whole(pieces: AsyncIterator[bytes]) -> bytes:
-    """Return the whole body of a response.
-
-    Raises:
-        TooLarge: it would fill the memory.
-    """
+    """Return the whole body of a response; raise TooLarge if it would fill the memory."""
     read: list[bytes] = []
     size = 0
     async for piece in pieces:

@@ -36,11 +36,7 @@ Fields = Mapping[str, Any]
 
 
 def usage_fields(body: Fields, name: str) -> Fields:
-    """Return a field of numbers, an empty object if absent.
-
-    Raises:
-        BadUsage: the field is not an object.
-    """
+    """Return a field of numbers, an empty object if absent; raise BadUsage if the field is not an object."""
     value = body.get(name)
     if value is None or value == []:
         return {}
@@ -90,11 +86,9 @@ def stated_nanousd(usage: Fields) -> int | None:
 
     xAI states ticks of 1e-10 dollars, OpenRouter dollars. If the customer uses his own key of another vendor,
     OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`: without it the cost is not
-    stated, and a fee of 0 would leave the budget without effect. A `cost` that is an object is
-    ignored: it lists parts, and no known vendor defines their sum in dollars.
-
-    Raises:
-        BadUsage: the cost is not a number from 0 to `MAX_NANOUSD`.
+    stated, and a fee of 0 would leave the budget without effect. A `cost` that is an object is ignored: it lists parts,
+    and no known vendor defines their sum in dollars. Raise BadUsage if the cost is not a number from 0 to
+    `MAX_NANOUSD`.
     """
     ticks = usage.get("cost_in_usd_ticks")
     if ticks is not None:

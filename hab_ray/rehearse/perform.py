@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -12,11 +13,11 @@ from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
+from hab_ray.location import Location
 from hab_ray.progress import RunEnd
 from hab_ray.providers.access import proxy_bypassed
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.people import compare_people, plant, with_ratings
-from hab_ray.rehearse.place import rehearsing
 from hab_ray.rehearse.profile import Play, contexts, digest, profile_of
 from hab_ray.rehearse.staging import at
 from hab_ray.rehearse.truth import Truth
@@ -28,14 +29,18 @@ from hab_ray.stages.views import tests_file
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
+from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.run import drive
-from hab_ray.sweep.session import Say, Session
+from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Shard, Work, given_tests
 from hab_simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 
 _LOOPBACK = "127.0.0.1"
 _MIN_TESTS = 2
+_MARKER_TEXT = "The files in this folder came from the simulator. The next rehearsal here replaces them.\n"
+_KEPT = (SHEETS, FIGURES)
+_OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 
 @dataclass(frozen=True)
@@ -183,3 +188,52 @@ def _announcer(work: Work, client: SimulatorClient) -> Callable[[Shard], None]:
         client.announce({digest(test.prompt): shard.dimension for test in tests}, contexts(tests))
 
     return announce
+
+
+@contextmanager
+def rehearsing(work: Work, stop: Stop, say: Say) -> Iterator[Session]:
+    """Hold the store for a rehearsal, and remove an earlier rehearsal's files from both folders.
+
+    Simulated replies are kept from paid ones twice. Keys of rehearsed calls differ (their `as_of` is "simulated"). And
+    both folders carry a marker: a rehearsal accepts only empty or marked folders, and a real run refuses marked ones.
+
+    A rehearsal starts from nothing, because a new simulator knows only the truth of its own answers. The keys of
+    raters' sheets and the figures stay: with the same seed the answers are the same.
+
+    Raises:
+        ConfigError: a folder holds something other than a rehearsal.
+        StoreHeld: another driver holds the store.
+    """
+    folders = {"run": work.run_path, "store": work.sweep.store}
+    for option, folder in folders.items():
+        _mark(option, folder)
+    with spending(work, stop, say) as session:
+        _remove(work.run_path, (SWEEP, *(name for name in OF_A_RUN if name not in _KEPT)))
+        _remove(work.sweep.store, _OF_A_STORE)
+        yield session
+
+
+def _mark(option: str, location: Location) -> None:
+    folder = open_folder(location)
+    if folder.exists(MARKER):
+        return
+    if not _is_empty(location):
+        raise ConfigError(
+            f"--{option} {location}: is not empty and does not come from a rehearsal (no {MARKER}); a rehearsal needs "
+            f"a separate folder: omit --{option}, or name a new one"
+        )
+    folder.put(MARKER, _MARKER_TEXT.encode())
+
+
+def _is_empty(location: Location) -> bool:
+    try:
+        return not open_folder(location).list()
+    except NotADirectoryError:
+        return False
+
+
+def _remove(location: Location, names: tuple[str, ...]) -> None:
+    folder = open_folder(location)
+    for name in names:
+        for file in [name] if folder.exists(name) else folder.list(name):
+            folder.delete(file)

@@ -47,11 +47,7 @@ class _Verdict(NamedTuple):
 
 
 def compare_rows(run: Run, truth: Truth) -> Checked:
-    """Compare all rows of a run.
-
-    Raises:
-        DamagedFile: a file cannot be read.
-    """
+    """Compare all rows of a run; raise DamagedFile if a file cannot be read."""
     parts = [
         _Part(run, truth, subject, dimension)
         for dimension in run.dimensions

@@ -52,10 +52,8 @@ def staged(
 
     By default, the store is in the run's folder.
 
-    The run's record contains no port, so that two rehearsals of a sweep have equal records; see `at`.
-
-    Raises:
-        ConfigError: the sweep cannot be resolved.
+    The run's record contains no port, so that two rehearsals of a sweep have equal records; see `at`. Raise ConfigError
+    if the sweep cannot be resolved.
     """
     placed = sweep.model_copy(update={"run": run, "store": store or run / "store"})
     work = resolve(_staged_sweep(placed, now.date(), _policy(turnaround_s)), now)

@@ -4,9 +4,9 @@ Everything specific to a dimension is data in `rubrics/<dimension>.yaml`; a new 
 rubric costs thousands of calls, so `check` reports all problems of all files before anything is sent.
 """
 
-from hab_ray.rubric.base import RubricPart
-from hab_ray.rubric.checks import short_assessments
+from hab_ray.rubric.checks import RubricProblem, short_assessments
 from hab_ray.rubric.files import (
+    KeptTexts,
     RubricLibrary,
     check,
     load_rewordings,
@@ -16,18 +16,17 @@ from hab_ray.rubric.files import (
     rubric_names,
     unknown_dimensions,
 )
-from hab_ray.rubric.kept import KeptTexts
 from hab_ray.rubric.literal import (
     LiteralJudging,
     LiteralPrompts,
     LiteralRequest,
     LiteralValues,
     Reading,
+    RubricPart,
     imported_note,
     rendered,
 )
 from hab_ray.rubric.parts import SCORE_START, VALIDATION_START, Criterion, Fidelity, LiteralRubric, Rubric, Themes
-from hab_ray.rubric.problems import RubricProblem
 
 __all__ = [
     "SCORE_START",

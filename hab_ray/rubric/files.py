@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -12,12 +15,64 @@ from typing import TypeVar
 
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput, text_of
+from hab_ray.inputs.origin import Origin
 from hab_ray.inputs.yaml_text import parse_yaml, yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric.checks import check_rubric, check_themes, short_assessments
-from hab_ray.rubric.kept import NO_TEXTS, KeptTexts
+from hab_ray.rubric.checks import Findings, RubricProblem, check_rubric, check_themes, short_assessments
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
-from hab_ray.rubric.problems import Findings, RubricProblem
+
+_LINE = re.compile(r"([^\n]*\n|[^\n]+\Z)\n?")
+
+
+@dataclass(frozen=True)
+class KeptTexts:
+    """A run's copies of the user's own texts. `read` returns the one with a digest; None if the run does not hold it.
+
+    `hashes` and `origins` are those in the run's record. A rubric's digest leaves its origin out, and so does the copy.
+    """
+
+    read: Callable[[str], bytes | None]
+    hashes: Mapping[str, str]
+    origins: Mapping[str, Origin]
+
+    def text(self, name: str) -> bytes | None:
+        """Return the text with this name in the record."""
+        return self.read(self.hashes.get(name, ""))
+
+    def rubric(self, name: str) -> Rubric | None:
+        """Return the rubric of a dimension, without what only readers see."""
+        return self._rubric(f"rubric {name}", f"rubric {name}")
+
+    def wordings(self, judge: str, dimensions: Iterable[str]) -> dict[str, Rubric]:
+        """Return a varied judge's rubrics for those dimensions in which it has its own; {} if one is missing."""
+        own = f"wording of {judge}"
+        names = {name: f"{own}: {name}" for name in dimensions if f"{own}: {name}" in self.hashes}
+        found = {name: rubric for name in names if (rubric := self._rubric(names[name], own))}
+        return found if len(found) == len(names) else {}
+
+    def _rubric(self, name: str, origin: str) -> Rubric | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        with suppress(ValueError, TypeError, KeyError, RecursionError):  # a text that somebody else wrote
+            rubric = json.loads(text)
+            if "literal" not in rubric:
+                return Rubric.model_validate(rubric)
+            rubric["literal"]["origin"] = self.origins[origin]
+            return LiteralRubric.model_validate(rubric)
+        return None
+
+    def themes(self) -> tuple[str, ...] | None:
+        """Return the themes. Imported ones are lines, which include their line breaks."""
+        text = self.text("themes")
+        if text is None:
+            return None
+        shown = text.decode("utf-8", "replace")
+        return tuple(_LINE.findall(shown) if "\n\n" in shown or shown.endswith("\n") else shown.split("\n"))
+
+
+NO_TEXTS = KeptTexts(lambda digest: None, {}, {})
+
 
 THEMES_FILE = "themes.yaml"
 _NOT_READ = frozenset({"prompts.yaml"})
@@ -81,10 +136,8 @@ class RubricLibrary:
         """Return the rubrics, sorted by id.
 
         `recorded` maps dimensions to the digests that a started run recorded. If a rubric has changed since, the kept
-        text or the earlier built-in version with that digest is used, so that the run's calls keep their keys.
-
-        Raises:
-            ConfigError: the folder's files have problems, and what a run recorded is not among the kept texts.
+        text or the earlier built-in version with that digest is used, so that the run's calls keep their keys. Raise
+        ConfigError if the folder's files have problems, and what a run recorded is not among the kept texts.
         """
         found = {name: self._with_digest(name, digest) for name, digest in recorded.items()}
         return dict(sorted({**self.found, **{name: rubric for name, rubric in found.items() if rubric}}.items()))

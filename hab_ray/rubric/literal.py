@@ -12,10 +12,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictInt, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StringConstraints, model_validator
 
 from hab_ray.inputs.origin import Origin
-from hab_ray.rubric.base import RubricPart, Text
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class RubricPart(BaseModel):
+    """A part of a rubric file: frozen, refuses unknown keys, strips white space around texts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
 
 ExactText = Annotated[str, StringConstraints(strip_whitespace=False)]
 

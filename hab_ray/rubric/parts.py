@@ -9,8 +9,15 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, model_validator
 
-from hab_ray.rubric.base import RubricPart, Text
-from hab_ray.rubric.literal import ExactText, LiteralGeneration, LiteralJudging, LiteralPrompts, LiteralRequest
+from hab_ray.rubric.literal import (
+    ExactText,
+    LiteralGeneration,
+    LiteralJudging,
+    LiteralPrompts,
+    LiteralRequest,
+    RubricPart,
+    Text,
+)
 
 VALIDATION_START = 1000
 SCORE_START = 10

@@ -140,11 +140,7 @@ class StageSpec(ABC):
         return ()
 
     def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """Return the model and mode of a part's calls.
-
-        Raises:
-            TypeError: the stage makes no calls.
-        """
+        """Return the model and mode of a part's calls; raise TypeError if the stage makes no calls."""
         raise TypeError(f"stage {self.name} makes no calls, so it has no model and no mode")
 
     @abstractmethod

@@ -323,11 +323,9 @@ ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="In
 def stages() -> Mapping[str, StageSpec]:
     """Return the stages by name, in order: the method's, and those of other distributions after the stage they name.
 
-    An added stage may follow another one, whatever their entry points are called.
-
-    Raises:
-        ConfigError: an added stage is broken, has a name that is taken, follows a stage that does not exist, or makes
-            rows that results are read from, or rows of calls without state and reason.
+    An added stage may follow another one, whatever their entry points are called. Raise ConfigError if an added stage
+    is broken, has a name that is taken, follows a stage that does not exist, or makes rows that results are read from,
+    or rows of calls without state and reason.
     """
     specs: list[StageSpec] = list(METHOD)
     added = list(_added())

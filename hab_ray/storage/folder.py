@@ -60,11 +60,7 @@ class Folder(Protocol):
         """Write a blob, or replace it atomically."""
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Write a blob under a new name.
-
-        Raises:
-            FileExistsError: the name exists.
-        """
+        """Write a blob under a new name; raise FileExistsError if the name exists."""
 
     def delete(self, name: str) -> None:
         """Remove a blob if it exists."""
@@ -96,11 +92,9 @@ def open_folder(location: Location) -> Folder:
 def reach(location: Location) -> Folder:
     """Open the folder at a location after checking that its bucket, if any, exists and may be used.
 
-    Only this first request has a time limit. Later ones are retried until the bucket answers, because by then a run
-    may hold replies that it has paid for.
-
-    Raises:
-        ConfigError: the bucket cannot be used, or did not answer within `FIRST_ANSWER_S`.
+    Only this first request has a time limit. Later ones are retried until the bucket answers, because by then a run may
+    hold replies that it has paid for. Raise ConfigError if the bucket cannot be used, or did not answer within
+    `FIRST_ANSWER_S`.
     """
     if location.is_s3:
         from hab_ray.storage.s3.folder import s3_folder

@@ -49,11 +49,7 @@ def _is_shared(root: Path) -> bool:
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """Check, without writing, that a folder can be created or written to.
-
-    Raises:
-        OSError: it cannot.
-    """
+    """Check, without writing, that a folder can be created or written to; raise OSError if it cannot."""
     places = (folder.absolute(), *folder.absolute().parents)
     existing = next(place for place in places if os.path.lexists(place)).resolve()
     if not existing.is_dir():

@@ -83,11 +83,7 @@ class Registry:
             self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
 
     def refuse_copy(self, run_id: str, run: Location) -> None:
-        """Check that no other folder has this run's id.
-
-        Raises:
-            ConfigError: another folder has it.
-        """
+        """Check that no other folder has this run's id; raise ConfigError if another folder has it."""
         other = self.other_folder(run_id, run)
         if other is not None:
             raise ConfigError(

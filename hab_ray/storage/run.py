@@ -116,11 +116,7 @@ class RunFolder:
         return list(self.folder.list())
 
     def require(self) -> None:
-        """Check that this folder holds a run.
-
-        Raises:
-            ConfigError: it does not.
-        """
+        """Check that this folder holds a run; raise ConfigError if it does not."""
         if not self.exists():
             runs = self._runs_near() if self.location.is_local else []
             more = ", ..." if len(runs) > _MAX_NAMED else ""

@@ -47,9 +47,7 @@ def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int
     """Return what online calls of these epochs have cost, or can have cost.
 
     An epoch counts up to its mark, unless a later epoch released it: its process may have ended with calls in flight.
-
-    Raises:
-        DamagedFile: a file of the store cannot be read.
+    Raise DamagedFile if a file of the store cannot be read.
     """
     known, lost = Counter[int](), _numbers(folder, "lost", "nanousd")
     for kind in RecordKind:

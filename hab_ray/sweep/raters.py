@@ -46,10 +46,8 @@ class Joined:
 def place_raters(work: Work, with_names: bool = False) -> list[str]:
     """Update the raters' views from the rating files and the present answers; return messages for the user.
 
-    People get pseudonyms unless `with_names`; judges and programs keep their names.
-
-    Raises:
-        ConfigError: a file cannot be read, or a view of that name exists that no rating file wrote.
+    People get pseudonyms unless `with_names`; judges and programs keep their names. Raise ConfigError if a file cannot
+    be read, or a view of that name exists that no rating file wrote.
     """
     listed = {view.file: view for view in work.run.read(RaterView, RATERS)}
     if not work.sweep.raters and not listed:

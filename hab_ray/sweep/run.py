@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
@@ -20,13 +21,13 @@ from hab_ray.errors import Exit, HabError, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
 from hab_ray.executors.choice import choose_executor
-from hab_ray.executors.local import LocalExecutor
+from hab_ray.executors.local import LocalExecutor, LocalWorkers
 from hab_ray.executors.online import OnlineFactory, RunSetup
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import ChannelEnded, CountersRead, Service
 from hab_ray.executors.serving import Endpoints
 from hab_ray.executors.settling import WorkerContext
-from hab_ray.executors.workers import LocalWorkers
+from hab_ray.given.rows import given_file
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
 from hab_ray.providers.access import has_secrets
@@ -37,6 +38,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S
 from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
+from hab_ray.storage.run import TEXTS
 from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
@@ -45,7 +47,6 @@ from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.monitoring.log import RunLog
 from hab_ray.sweep.monitoring.reporting import Reporter
 from hab_ray.sweep.options import Options
-from hab_ray.sweep.own_texts import keep_own_texts
 from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.session import Session
@@ -342,3 +343,19 @@ def end_services(
     for channel in under_way:
         if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with its reservation
             counters.write_off(channel)
+
+
+def keep_own_texts(work: Work) -> None:
+    """Write the texts that a run's folder does not hold yet, each under its digest in the record."""
+    for text in _own_texts(work):
+        if not work.run.has(file := f"{TEXTS}/{sha256(text).hexdigest()}"):
+            work.run.folder.put(file, text)
+
+
+def _own_texts(work: Work) -> Iterator[bytes]:
+    if work.sweep.rubrics:
+        yield work.prompts.text
+        yield "\n".join(work.themes).encode()
+        yield from (rubric.canonical for rubric in work.rubrics.values())
+    yield from (rubric.canonical for rubrics in work.wordings.values() for rubric in rubrics.values())
+    yield from (given_file(variant.tests) for variant in work.sweep.variants.subjects if variant.tests is not None)

@@ -87,11 +87,7 @@ def _runs_in(folder: Location) -> list[Location]:
 
 
 def _id_of(run: Location) -> str:
-    """Return a run's id.
-
-    Raises:
-        ConfigError: its record cannot be read, or is of a version before runs had ids.
-    """
+    """Return a run's id; raise ConfigError if its record cannot be read, or is of a version before runs had ids."""
     try:
         record = read_record(run)
     except ConfigError:

@@ -18,8 +18,8 @@ from hab_ray.analysis.across.comparison import (
     compared_rows,
     describe,
     same_replies,
+    settings_apart,
 )
-from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.pairs import ahead

@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
-from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters, read_verdicts
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.power import Design
@@ -33,7 +32,7 @@ from hab_ray.analysis.signs.rows import missing, not_at_random, not_sent, settin
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.trust.agreement import Agreed
-from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.analysis.tables.trust.findings import findings, near_duplicates
 from hab_ray.catalog.models import Cutoff
 from hab_ray.results import Sent
 from hab_ray.rows import ChosenTest, Rater, Response, Score, State, Verdict

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import t as student_t
 
 from hab_ray.analysis.evidence.answers import refuses
-from hab_ray.analysis.evidence.slopes import slope
 from hab_ray.analysis.intervals import FEW_CALLS, excludes_zero
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.signs.judging import partial_judges
@@ -22,6 +21,7 @@ from hab_ray.analysis.tables.trust.preferences import (
     VENDOR,
     Preference,
     preferences,
+    slope,
 )
 from hab_ray.rows import Response, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file

@@ -8,7 +8,7 @@ import yaml
 
 from hab_ray.analysis.tables.trust.readings import Read, readings
 from hab_ray.calls import Call, ChatCall
-from hab_ray.exchange.card import warnings
+from hab_ray.exchange.export import warnings
 from hab_ray.report import write_report
 from hab_ray.resolve import write_record
 from hab_ray.resources import bundled

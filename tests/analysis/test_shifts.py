@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
+from hab_ray.analysis.bridge import Compared, issue_shifts, score_maps, shifts
 from hab_ray.analysis.intervals import gaffke, sums_by
-from hab_ray.analysis.shifts import Compared, issue_shifts, score_maps, shifts
 from hab_ray.rehearse.figures import Item, figures_of
 from hab_ray.rows import ScoreMap
 

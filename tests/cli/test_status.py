@@ -16,7 +16,7 @@ from hab_ray.cli.ending import console
 from hab_ray.cli.main import app
 from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
-from hab_ray.exchange.card import CARD
+from hab_ray.exchange.export import CARD
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, LastEnd, Progress, StageProgress
 from hab_ray.resolve import write_record

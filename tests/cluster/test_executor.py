@@ -29,7 +29,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> CountingListener:
     monkeypatch.setattr("hab_ray.cluster.executor.ray_session", nullcontext)
     for name in ("executor.alive_nodes", "executor.require_folders", "limits.budget_actor", "tasks.Tasks"):
         monkeypatch.setattr(f"hab_ray.cluster.{name}", MagicMock())
-    monkeypatch.setattr("hab_ray.cluster.placement.Placement", MagicMock())
+    monkeypatch.setattr("hab_ray.cluster.pools.Placement", MagicMock())
     monkeypatch.setattr("hab_ray.cluster.pools.Listener", lambda *_: listener)
     return listener
 

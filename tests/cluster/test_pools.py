@@ -17,8 +17,7 @@ from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import ModelEntry, ProviderEntry
 from hab_ray.cluster.lanes import LaneSetup
-from hab_ray.cluster.placement import Placement
-from hab_ray.cluster.pools import Pool
+from hab_ray.cluster.pools import Placement, Pool
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.pending import JOB_COLUMNS, Share
 from hab_ray.executors.protocol import CountersRead, DispatchEnded, Event, WorkerReplaced

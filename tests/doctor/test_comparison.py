@@ -14,7 +14,7 @@ import pytest
 
 from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference
 from hab_ray.doctor.examination import Examined
-from hab_ray.doctor.recording import Exchange, write_exchanges
+from hab_ray.doctor.tap import Exchange, write_exchanges
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.spending import online_spending

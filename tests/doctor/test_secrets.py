@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from hab_ray.doctor.recording import write_exchanges
-from hab_ray.doctor.tap import tapping
+from hab_ray.doctor.tap import tapping, write_exchanges
 from hab_ray.errors import CallError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire

@@ -9,8 +9,8 @@ import pytest
 
 from hab_ray.doctor.comparison import compare, wrong_sums
 from hab_ray.doctor.examination import Examined
-from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import changes, shape
+from hab_ray.doctor.tap import Exchange
 from hab_ray.providers import anthropic, google, openai, xai
 from hab_ray.providers.vendor import WireProtocol
 

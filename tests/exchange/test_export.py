@@ -14,7 +14,7 @@ import yaml
 from hab_ray.config.sections import SubjectVariant, Variants
 from hab_ray.errors import ConfigError, problem_of
 from hab_ray.exchange import export, licensed
-from hab_ray.exchange.card import CANARY, CARD, card
+from hab_ray.exchange.export import CANARY, CARD, card
 from hab_ray.exchange.folders import new_folder, refuse_full
 from hab_ray.exchange.imports.ratings import import_verdicts
 from hab_ray.exchange.imports.source import TableSource

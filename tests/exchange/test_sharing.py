@@ -13,7 +13,7 @@ import yaml
 
 from hab_ray.analysis.summary import summarise
 from hab_ray.exchange import everything, export, licensed
-from hab_ray.exchange.card import CARD
+from hab_ray.exchange.export import CARD
 from hab_ray.exchange.imports.ratings import import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.inputs.csv_text import NO_ISSUES

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import DamagedFile
+from hab_ray.executors.local import LocalWorkers
 from hab_ray.executors.protocol import Compute, Event, ExecutorDied, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import WorkerContext
-from hab_ray.executors.workers import LocalWorkers
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard
 from tests.conftest import until
@@ -92,7 +92,7 @@ def test_a_long_choice_holds_up_no_settling_and_is_waited_for(
         started.set()
         assert chosen.wait(WITHIN_S)
 
-    monkeypatch.setattr("hab_ray.executors.workers.compute_rows", choose)
+    monkeypatch.setattr("hab_ray.executors.local.compute_rows", choose)
     workers = LocalWorkers(site, lambda: None)
     workers.compute(Compute(1, 0, Shard("choose", "", ONE)))
     workers.settle(Settle(2, 0, Shard("respond", "lab/a", ONE)))

@@ -22,8 +22,7 @@ from gguf import GGMLQuantizationType as Coding
 from gguf.quants import quantize
 
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
-from hab_ray.local.fetch import HUB, pip_command, pull_to
-from hab_ray.local.requantise import requantise
+from hab_ray.local.fetch import HUB, pip_command, pull_to, requantise
 from hab_ray.local.weights import HubFile, HubOrParts, Original, Requantised, WeightsFile, WheelFile
 from tests.local.conftest import written
 

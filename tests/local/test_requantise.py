@@ -11,7 +11,7 @@ from gguf import GGUFReader, LlamaFileType
 from gguf.quants import dequantize, quantize
 
 from hab_ray.local import LocalError
-from hab_ray.local.requantise import requantise
+from hab_ray.local.fetch import requantise
 from tests.local.conftest import written
 
 WORDS = ["one", "zwei", "três"]

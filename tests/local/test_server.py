@@ -36,7 +36,7 @@ time.sleep(60)
 _WATCHED = """
 import sys, time
 sys.platform = "another"
-from hab_ray.local.tether import die_with
+from hab_ray.local.__main__ import die_with
 die_with(int(sys.argv[1]))
 print(flush=True)
 time.sleep(60)

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
-from hab_ray.planning.likely import likely_rounds
 from hab_ray.planning.rounds import (
     MAX_ROUNDS,
     BatchedCalls,
     BudgetOutlook,
     StageCosts,
     budget_outlook,
+    likely_rounds,
     rounds_of,
     rounds_together,
     smallest_budget,

@@ -19,8 +19,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
 from hab_ray.rehearse.comparison import Comparison, compare, compare_stored
-from hab_ray.rehearse.perform import Rehearsal, rehearsed
-from hab_ray.rehearse.place import rehearsing
+from hab_ray.rehearse.perform import Rehearsal, rehearsed, rehearsing
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import People, Trouble

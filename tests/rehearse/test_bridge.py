@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from hab_ray.analysis import bridge as joined
-from hab_ray.analysis import shifts
 from hab_ray.analysis.tables.trust import bridge as page
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
@@ -347,18 +346,18 @@ def of_other_judges(sound: Any) -> Any:
     return lambda issues, judges: sound(issues, judges[::-1])
 
 
-SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
+SOUND_ADD, SOUND_MAPS = joined.Compared.add, joined.score_maps
 OF_MEANS: Mutants = {
     "every test is its own call": (
-        put(shifts.Compared, "calls_of", lambda _, tests: list(tests)),
+        put(joined.Compared, "calls_of", lambda _, tests: list(tests)),
         "the shift of published",
     ),
-    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
+    "only the first replicate counts": (put(joined.Compared, "add", first_replicate), "the shift of published"),
     "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "the shift of published"),
 }
 OF_KAPPAS: Mutants = {
     "kappa is the share of equals": (
-        put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
+        put(joined, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
         "kappa of published o3",
     ),
     "kappas under other judges": (around(page, "_kappas", of_other_judges), "kappa of published o3"),

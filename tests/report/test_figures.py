@@ -22,13 +22,17 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write_figures
-from hab_ray.report.figures.data import Bar, Heat, Pair, Point, points
 from hab_ray.report.figures.drawing import (
     DRAWINGS,
+    Bar,
+    Heat,
+    Pair,
+    Point,
     draw_agreement,
     draw_issues,
     draw_leaderboard,
     draw_pairs,
+    points,
     put_notice,
 )
 from hab_ray.results import Run, open_run

@@ -12,8 +12,7 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Rubric, RubricProblem, Themes, check, load_rubrics, read_library
-from hab_ray.rubric.checks import check_rubric, check_themes
-from hab_ray.rubric.problems import Findings
+from hab_ray.rubric.checks import Findings, check_rubric, check_themes
 
 Raw = dict[str, Any]
 Edit = Callable[[Raw], None]

@@ -20,7 +20,7 @@ from hab_ray.stages import views
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies.verdicts import score
-from hab_ray.sweep.own_texts import keep_own_texts
+from hab_ray.sweep.run import keep_own_texts
 from hab_ray.work import Shard, Work, given_tests
 from tests.instant import begin
 from tests.published_rows import write_wording

@@ -21,10 +21,9 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
 )
 from hab_ray.stages import wiring
-from hab_ray.sweep import dispatching, flowing
-from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
+from hab_ray.sweep import dispatching
+from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S, MIN_BATCH
 from hab_ray.sweep.driver import MAX_DEATHS, MAX_REPEATS, POLL_S
-from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.monitoring.reporting import being_computed
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
@@ -454,7 +453,7 @@ def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench:
 
 
 def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flowing, "MAX_ONLINE", 5)
+    monkeypatch.setattr(dispatching, "MAX_ONLINE", 5)
     b = bench(total=6, dimensions=[ONE, TWO], subjects=["lab/a"])
     b.online.flows = True
     b.driver.reconcile(detach=False)

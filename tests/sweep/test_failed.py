@@ -7,7 +7,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.progress import FailedRows
 from hab_ray.rows import Response, Validation
 from hab_ray.storage.replies.store import StoreWriter
-from hab_ray.sweep.monitoring.failed import failure_report
+from hab_ray.sweep.monitoring.reporting import failure_report
 from hab_ray.work import Work, call_stage
 from tests.instant import DIMENSIONS, MADE, Failing, Run, work_of
 

@@ -10,8 +10,8 @@ import pytest
 
 from hab_ray.config.sections import GivenAnswers
 from hab_ray.errors import ConfigError
-from hab_ray.given.once import ReadOnce
 from hab_ray.given.ratings import response_digest
+from hab_ray.given.rows import ReadOnce
 from hab_ray.location import Location
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, from_table

@@ -192,10 +192,8 @@ class Poller:
         """Close a batch that no longer exists with the results stored so far; the rest may have been billed.
 
         To a key of another account, or at another url, every batch seems not to exist: it must not be paid again. The
-        key is the account's if the vendor has shown it the batch, and only then let the results expire.
-
-        Raises:
-            ConfigError: the API key may belong to another account.
+        key is the account's if the vendor has shown it the batch, and only then let the results expire. Raise
+        ConfigError if the API key may belong to another account.
         """
         record = state.record
         try:

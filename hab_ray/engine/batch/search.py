@@ -25,10 +25,8 @@ T = TypeVar("T")
 async def with_retries(send: Callable[[], Awaitable[T]], note: Callable[[str], None]) -> T:
     """Retry an idempotent request on transient errors. Never use it for the request that creates a batch.
 
-    Retries that go on for `NOTED_AFTER_S` are reported once.
-
-    Raises:
-        CallError: the request failed for good, or `ATTEMPTS` times, or the vendor asks to wait over `MAX_WAIT_S`.
+    Retries that go on for `NOTED_AFTER_S` are reported once. Raise CallError if the request failed for good, or
+    `ATTEMPTS` times, or the vendor asks to wait over `MAX_WAIT_S`.
     """
     started, is_noted = monotonic(), False
     for attempt in range(1, ATTEMPTS):

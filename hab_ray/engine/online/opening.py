@@ -60,10 +60,8 @@ async def open_engine(
 ) -> AsyncIterator[OnlineEngine]:
     """Open an engine with its own connection. `writer` names its files and must be unique within the epoch.
 
-    The engine does not send calls whose keys are in `also_known`, though the store has no outcome for them.
-
-    Raises:
-        HabError, OSError: there is no API key, the store cannot be read, or the disk is full.
+    The engine does not send calls whose keys are in `also_known`, though the store has no outcome for them. Raise
+    HabError or OSError if there is no API key, the store cannot be read, or the disk is full.
     """
     folder = open_folder(setup.store)
     connection = connect(endpoint_of(setup.provider, setup.entry, setup.url))

@@ -124,11 +124,7 @@ class ReplyWriter:
         return [waiting.job for waiting in waited]
 
     async def flush_regularly(self) -> None:
-        """Write outcomes at the writer's pace, until `close`.
-
-        Raises:
-            Exception: the store cannot be written.
-        """
+        """Write outcomes at the writer's pace, until `close`; raise Exception if the store cannot be written."""
         while not self._closing:
             await self._wait_for_flush()
             self._flush_now.clear()
@@ -167,10 +163,7 @@ class ReplyWriter:
         """Write all queued outcomes, then finish their rows.
 
         An outcome that cannot be stored is written as a failure, which finishes its rows too. If the store cannot be
-        written, all outcomes stay queued for the next attempt.
-
-        Raises:
-            Exception: the store cannot be written.
+        written, all outcomes stay queued for the next attempt. Raise Exception if the store cannot be written.
         """
         taken, outcomes = self._writer.take(), self._unwritten
         self._unwritten = []

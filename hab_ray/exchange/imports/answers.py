@@ -72,11 +72,9 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
     """Write the distinct answers of a table in order, and a record of their source beside them; return notes.
 
     Answers that begin with an error mark of the published code are kept unchanged: `responses:` counts them as failed.
-    Null is an empty answer. `finish`, such as `truncated`, is kept.
-
-    Raises:
-        ConfigError: the table cannot be read or lacks a column, a row is not an answer to a test of its dimension, a
-            subject has two different answers to a test, or `out` exists.
+    Null is an empty answer. `finish`, such as `truncated`, is kept. Raise ConfigError if the table cannot be read or
+    lacks a column, a row is not an answer to a test of its dimension, a subject has two different answers to a test, or
+    `out` exists.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
     cause = "it is a file of answers already, which names their tests by `test_id`"

@@ -54,10 +54,8 @@ EVALUATIONS, ANNOTATIONS = DataSet(**PUBLISHED["evaluations"]), DataSet(**PUBLIS
 def download(data_set: DataSet, revision: str) -> Downloaded:
     """Download a data set's file and card, or take them from the client's cache.
 
-    `revision` is a commit, branch or tag; "" is the newest commit.
-
-    Raises:
-        ConfigError: huggingface_hub is not installed, or the download fails.
+    `revision` is a commit, branch or tag; "" is the newest commit. Raise ConfigError if huggingface_hub is not
+    installed, or the download fails.
     """
     with _hub_errors(data_set, revision or "its newest revision"):
         from huggingface_hub import HfApi, hf_hub_download

@@ -95,11 +95,7 @@ def _form(column: str) -> Form | None:
 
 
 def scores_in(row: Mapping[str, Any], form: Form, where: str) -> Iterator[Scored]:
-    """Yield the scores in a row, including empty ones.
-
-    Raises:
-        ConfigError: a cell does not have its form.
-    """
+    """Yield the scores in a row, including empty ones; raise ConfigError if a cell does not have its form."""
     match form:
         case Form.ROWS:
             yield Scored.of(row.get("rater"), row)

@@ -103,11 +103,9 @@ class OpenSource:
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         """Map our column names to the files', by the `known` names; omit columns without a match.
 
-        Only the second text may be in some of the files alone, as the published code writes a file per dimension.
-
-        Raises:
-            ConfigError: a given name is not a column of ours or of the file, several columns match, a `needed` one is
-                missing and has no value for all rows, or two files differ otherwise.
+        Only the second text may be in some of the files alone, as the published code writes a file per dimension. Raise
+        ConfigError if a given name is not a column of ours or of the file, several columns match, a `needed` one is
+        missing and has no value for all rows, or two files differ otherwise.
         """
         if unknown := [name for name in self.source.values if name not in known]:
             raise ConfigError(f"--value {unknown[0]}: there is no such column of ours; they are {', '.join(known)}")
@@ -241,10 +239,8 @@ def _digest(path: Path) -> str:
 def open_source(source: TableSource, published: DataSet, out: Path, rubrics: Path | None) -> OpenSource:
     """Open the tables of a source for import into `out`; the source name `published` means the data set `published`.
 
-    A record without its file is left over from an interrupted import and is overwritten.
-
-    Raises:
-        ConfigError: a table cannot be downloaded or read, or `out` has another format or exists.
+    A record without its file is left over from an interrupted import and is overwritten. Raise ConfigError if a table
+    cannot be downloaded or read, or `out` has another format or exists.
     """
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")

@@ -39,11 +39,7 @@ class FileAccount(Connection):
             return await self.ask("GET", batch_id)
 
     async def upload(self, job: BatchJob) -> str:
-        """Upload a batch's lines as a file and return the file's name.
-
-        Raises:
-            CallError: the file was not stored.
-        """
+        """Upload a batch's lines as a file and return the file's name; raise CallError if the file was not stored."""
         with request_errors():
             stored = await self._put(await self._begin(job), job.lines)
         with reading():

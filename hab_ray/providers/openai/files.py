@@ -65,11 +65,7 @@ class FileAccount(SdkAccount):
             return text_field(self.read(await self.ask(request, MAX_UPLOAD_S)), "id")
 
     async def delete_file(self, file_id: str) -> None:
-        """Delete a file if it exists.
-
-        Raises:
-            CallError: the request failed.
-        """
+        """Delete a file if it exists; raise CallError if the request failed."""
         with suppress(ResultsGone), item_errors(file_id):
             await self.delete(f"/files/{file_id}")
 

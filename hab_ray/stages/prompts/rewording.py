@@ -30,10 +30,8 @@ def paraphrased(tests: Iterable[ChosenTest], paraphrases: Paraphrases | None) ->
 def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric], kept: KeptTexts) -> dict[str, Rubric]:
     """Return a varied judge's rubrics, for the dimensions of the sweep in which they differ from `rubrics`.
 
-    They are the run's copies, if `kept` has them.
-
-    Raises:
-        ConfigError: the rubrics cannot be read, have other letters or points, or differ in no dimension.
+    They are the run's copies, if `kept` has them. Raise ConfigError if the rubrics cannot be read, have other letters
+    or points, or differ in no dimension.
     """
     if copies := kept.wordings(judge.name, rubrics):
         return copies

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources.abc import Traversable
 from os.path import lexists
@@ -23,8 +23,58 @@ from hab_ray.inputs.files import BadInput, plain_words
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric import Fidelity, RubricProblem
-from hab_ray.stages.prompts.samples import samples
+from hab_ray.rubric.parts import (
+    ContextField,
+    Criterion,
+    Example,
+    Generation,
+    Judging,
+    Note,
+    Rubric,
+    ScoredCandidate,
+    Seed,
+    Validation,
+)
 from hab_ray.stages.prompts.sandbox import FUNCTIONS, BadTemplate, safe_template
+
+_ISSUE = Criterion(letter="A", deduction=5, text="It gives no answer.")
+_PROMPT = "Roses are red. What else do you know of them?"
+
+
+@cache
+def samples() -> tuple[Mapping[str, Any], ...]:
+    """Return values without a context, with a context beside the prompt, and with one within the prompt."""
+    return (
+        _sample(None, "", 1),
+        _sample(ContextField(label="Fact", description="A true fact.", within_prompt=False), "Ivy climbs.", 3),
+        _sample(ContextField(label="Claim", description="A claim.", within_prompt=True), "Roses are red.", 3),
+    )
+
+
+def _sample(field: ContextField | None, context: str, count: int) -> Mapping[str, Any]:
+    own = context or None
+    examples = tuple(
+        Example(prompt=_PROMPT, context=own, response="Much.", assessment="It says little.", issues=issues)
+        for issues in ((), ("A",))
+    )
+    scored = tuple(
+        ScoredCandidate(prompt=_PROMPT, context=own, assessment="It asks.", deductions=letters, score=score)
+        for letters, score in (((), 1000), (("A",), 995))
+    )
+    notes = (Note(text="Be kind."), Note(text="Be brief.", ours=True, why="Why not."))
+    rubric = Rubric(
+        id="sample",
+        title="Sample",
+        definition="Whether the assistant answers.",
+        system="Answer in one sentence." if field else "",
+        context=field,
+        generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=_PROMPT, context=own),) * 2),
+        validation=Validation(criteria=(_ISSUE,), examples=scored),
+        judging=Judging(guidance="Be fair.", notes=notes, issues=(_ISSUE,), examples=examples),
+    )
+    values = {"prompt": _PROMPT, "context": context, "response": "They have thorns."}
+    return {"rubric": rubric, "seeds": rubric.seeds, "theme": "gardening", "count": count, **values}
+
 
 PROMPTS_VERSION = 3
 PROMPTS_FILE = "prompts.yaml"
@@ -181,10 +231,8 @@ def load_prompts(
     """Load the folder's prompts.yaml, or the built-in one of this `version` if the folder has none.
 
     A run keeps the versions of prompts and fences it started with, so that its calls keep their keys. `kept` is its
-    copy of the prompts, which is used instead of the files.
-
-    Raises:
-        ConfigError: there is no such version, or the file has problems (one per line).
+    copy of the prompts, which is used instead of the files. Raise ConfigError if there is no such version, or the file
+    has problems (one per line).
     """
     if version not in range(1, PROMPTS_VERSION + 1) or fence not in FENCES:
         raise ConfigError(

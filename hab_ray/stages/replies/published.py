@@ -34,10 +34,8 @@ _NAMES = {"prompt": ("paragraph", "prompt", "query", "question"), "context": ("m
 def numbered_queries(text: str, fields: Sequence[str]) -> list[Any]:
     """Return the members of a reply's numbered object, in the order of their numbers, as objects with our `fields`.
 
-    A member without any of a field's names lacks that field; the caller must check the members.
-
-    Raises:
-        Unreadable: there is no such object, there are several that differ, or its keys are not 1, 2, 3 and so on.
+    A member without any of a field's names lacks that field; the caller must check the members. Raise Unreadable if
+    there is no such object, there are several that differ, or its keys are not 1, 2, 3 and so on.
     """
     found = one_object(text, "1")
     if sorted(found) != sorted(map(str, range(1, len(found) + 1))):
@@ -85,9 +83,7 @@ def loose_verdict(text: str, key: str, allowed: Collection[str]) -> Listed:
     """Read a verdict as the published code does: the JSON between the first and the last brace of a text.
 
     `assessment` and `key` may be in single quotes. Unknown letters are ignored, and the last of equal names counts.
-
-    Raises:
-        Unreadable: there is no JSON object, or its value under `key` is not a list.
+    Raise Unreadable if there is no JSON object, or its value under `key` is not a list.
     """
     braced = text[max(0, text.find("{")) : text.rfind("}") + 1]
     try:

@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hab_ray.calls import Finish, Reply, clean_text, has_visible_text
-from hab_ray.stages.replies.folding import folded, looks, plain
 from hab_ray.stages.replies.reasoning import without_reasoning
-from hab_ray.stages.replies.statements import Contradiction, check, mentions
+from hab_ray.stages.replies.statements import Contradiction, check, folded, looks, mentions, plain
 
 # Increment it when a rule above or in `published` changes: runs record by which rules their verdicts were read.
 READER_VERSION = 5
@@ -80,11 +79,7 @@ class _Found:
 
 
 def whole_text(reply: Reply) -> str:
-    """Return the text of a reply (R1).
-
-    Raises:
-        Unreadable: the reply was truncated.
-    """
+    """Return the text of a reply (R1); raise Unreadable if the reply was truncated."""
     if reply.finish is Finish.TRUNCATED:
         raise Unreadable("it was cut off at the output limit")
     return reply.text

@@ -111,11 +111,7 @@ def lease_records(folder: Folder) -> list[str]:
 
 
 def read_holder(folder: Folder, name: str) -> Holder:
-    """Read a lease record.
-
-    Raises:
-        DamagedFile: the record cannot be read, or belongs to another epoch.
-    """
+    """Read a lease record; raise DamagedFile if the record cannot be read, or belongs to another epoch."""
     try:
         holder = _HOLDER.validate_json(folder.get(name))
         if holder.name != name:

@@ -46,11 +46,7 @@ class Keys:
 
     @classmethod
     def of(cls, keys: Collection[str]) -> Self:
-        """Parse keys of 64 hexadecimal digits, as the rows of file 0.
-
-        Raises:
-            ValueError: a key has another form.
-        """
+        """Parse keys of 64 hexadecimal digits, as the rows of file 0; raise ValueError if a key has another form."""
         raw = bytes.fromhex("".join(keys))
         if len(raw) != KEY_BYTES * len(keys):
             raise ValueError("a key is not 64 hexadecimal digits long")

@@ -167,10 +167,8 @@ def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> 
     """Decode a file in the format that its name ends with; of `columns`, read those that it has.
 
     Parquet is decoded in the calling thread, here and wherever else it is read from Python's memory: a thread of
-    Arrow's that releases that memory while the interpreter exits aborts the process (apache/arrow#49942, #50482).
-
-    Raises:
-        DamagedFile: the bytes are not in that format.
+    Arrow's that releases that memory while the interpreter exits aborts the process (apache/arrow#49942, #50482). Raise
+    DamagedFile if the bytes are not in that format.
     """
     with whole_file(name):
         if name.endswith(".parquet"):

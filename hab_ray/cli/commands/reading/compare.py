@@ -15,10 +15,10 @@ from hab_ray.analysis.across.comparison import (
     compare_runs,
     describe,
     same_replies,
+    settings_apart,
     share_tests,
 )
 from hab_ray.analysis.across.published import NOTES, compare_published, published, published_of
-from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
