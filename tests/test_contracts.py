@@ -35,7 +35,7 @@ MAY_IMPORT: Mapping[str, set[str]] = {
         SIMULATOR,
         "hab_ray.cli.commands.running.rehearse",
         "hab_ray.cli.commands.preparing.simulate",
-        "hab_ray.doctor.visit",
+        "hab_ray.doctor.reference",
         "hab_ray.rehearse",
         "hab_ray.storage.simulated",
     },

@@ -22,8 +22,9 @@ from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, com
 from hab_ray.doctor.examination import Examined, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
+from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.tap import refuse_unwritable_file, write_exchanges
-from hab_ray.doctor.visit import at_simulator, detect_api_versions, run_live_check, upper_bound
+from hab_ray.doctor.visit import detect_api_versions, run_live_check, upper_bound
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
 from hab_ray.executors.serving import Endpoints

@@ -5,49 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from tempfile import TemporaryDirectory
 
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.catalog.prices import Mode, reserved_rate
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Examination, Examined, Visit
-from hab_ray.doctor.questions import Question, questions
+from hab_ray.doctor.questions import Question
 from hab_ray.doctor.tap import Exchange, tapping
-from hab_ray.engine.budget.budget import unlimited
 from hab_ray.executors.api_versions import endpoint, unsure
-from hab_ray.location import Location
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Provider
 from hab_ray.providers.google import DEFAULT_VERSION, PROTOCOL
 from hab_ray.providers.google.version_question import taken_version
-from hab_ray.rehearse.profile import Play, profile_of
-from hab_ray.rehearse.staging import account, at, staged
+from hab_ray.rehearse.staging import account
 from hab_ray.stopping import Stop
 from hab_ray.storage.registry import new_run_id
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
-from hab_simulator import simulator
-
-# Long enough to poll a batch once before it ends.
-TURNAROUND_S = 0.4
-_WAIT_S = 60.0
-
-
-async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Examined:
-    """Ask the simulator a sweep's questions; raise ConfigError if the sweep cannot be rehearsed."""
-    with TemporaryDirectory(prefix="hab-doctor-") as folder:
-        copy = staged(work.sweep, Location.of(folder) / "run", now, turnaround_s=TURNAROUND_S)
-        with spending(copy, Stop()) as session:
-            profile = profile_of(copy, Play(turnaround_s=TURNAROUND_S))
-            async with simulator(profile) as url, tapping() as tap:
-                copy = at(copy, url)
-                addresses = {name: entry.url or "" for name, entry in copy.catalog.providers.items()}
-                visit = Visit(copy, questions(copy), addresses.__getitem__, by_batch, _WAIT_S)
-                return await Examination(visit, session, unlimited(), tap).run()
-
 
 # What a line of a batch file adds to the request.
 _LINE_BYTES = 256

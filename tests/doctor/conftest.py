@@ -15,7 +15,8 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.doctor.comparison import ComparedProtocols, compare
 from hab_ray.doctor.examination import Examined, Visit
 from hab_ray.doctor.questions import questions
-from hab_ray.doctor.visit import at_simulator, run_live_check
+from hab_ray.doctor.reference import at_simulator
+from hab_ray.doctor.visit import run_live_check
 from hab_ray.providers import load_vendor
 from hab_ray.resolve import resolve
 from hab_ray.stopping import Stop

@@ -9,8 +9,8 @@ import pytest
 from hab_ray.calls import Failure, Outcome
 from hab_ray.engine.jobs import Job
 from hab_ray.errors import EngineBroke, FailureKind
+from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import Dependent, Feed, Settle
-from hab_ray.executors.provider_engine import DependentCalls
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.work import Shard
 from tests.executors.conftest import put, reply
