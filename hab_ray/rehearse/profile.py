@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
@@ -21,11 +21,11 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import plain_words
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
+from hab_ray.rehearse.imported import form_of
 from hab_ray.rehearse.staging import own_account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import LiteralJudging, Rubric
-from hab_ray.rubric.literal import Apply, Insert, Piece
 from hab_ray.work import Work, given_tests
 from hab_simulator import (
     BatchSettings,
@@ -34,10 +34,8 @@ from hab_simulator import (
     Latency,
     Malformed,
     NoLatency,
-    Place,
     Planted,
     PlantedDimension,
-    PlantedForm,
     PlantedIssue,
     PlantedSubject,
     Profile,
@@ -366,29 +364,3 @@ def _price(price: UsdPrice) -> SimulatedPrice:
     """Convert a price to the simulator's decimals, exact to the nano-dollar; the simulator has one for any length."""
     parts = price.model_dump(include=set(SimulatedPrice.model_fields), exclude_none=True)
     return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})
-
-
-def form_of(dimension: str, literal: LiteralJudging) -> PlantedForm:
-    """Return the form of a request by which the simulator extracts its values.
-
-    Raises:
-        ConfigError: the request does not show the test, so answers cannot be identified.
-    """
-    pieces = tuple(_flat(literal.user))
-    if not any(piece == Place(value="prompt") for piece in pieces):
-        raise ConfigError(
-            f"rubrics: the imported wording of {dimension} shows its judge no test, so a rehearsal cannot tell answers "
-            "apart; rehearse the sweep without it"
-        )
-    return PlantedForm(pieces=pieces, system=literal.system, key=literal.key)
-
-
-def _flat(pieces: Sequence[Piece]) -> Iterator[str | Place]:
-    for piece in pieces:
-        match piece:
-            case str():
-                yield piece
-            case Insert():
-                yield Place.model_validate({"value": piece.value})
-            case Apply():
-                yield from _flat(piece.to)

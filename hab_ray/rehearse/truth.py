@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import mean
-from textwrap import dedent
 from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.calls import Finish, clean_text
+from hab_ray.calls import Finish
 from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
+from hab_ray.rehearse.imported import request_in
 from hab_ray.rehearse.profile import deductions_of, digest, marks_of, played_as, wordings_shown
 from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
 from hab_ray.rows import Candidate, Response, State
 from hab_ray.rubric import LiteralJudging, Reading
-from hab_ray.rubric.literal import Each, Insert, Piece
 from hab_ray.stages.views import candidates_file
 from hab_ray.work import Work, given_rows, given_tests
 from hab_simulator import (
@@ -285,19 +284,3 @@ def _given_answers(
             answer = TrueAnswer(subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=count)
             answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
     return answers, texts, uncounted
-
-
-def request_in(literal: LiteralJudging, values: Mapping[str, str]) -> str:
-    """Return the expected user message to a judge in imported wording, rendered independently of the stages."""
-    return clean_text("".join(_rendered(piece, values) for piece in literal.user))
-
-
-def _rendered(piece: Piece, values: Mapping[str, str]) -> str:
-    match piece:
-        case str():
-            return piece
-        case Insert():
-            return values[piece.value]
-        case Each():
-            return ""
-    return dedent("".join(_rendered(part, values) for part in piece.to))
