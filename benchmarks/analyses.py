@@ -6,8 +6,6 @@
 The rows are made: judges that agree at an alpha of about .7, answers of 120 words, and one answer in fifty that failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from dataclasses import replace

@@ -4,8 +4,6 @@ The form is opened from disk; it is filled in, reloaded, and what it saves is re
 where the browser refuses to keep anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

@@ -8,8 +8,6 @@ CPU is user and system time of the driver and all it starts but the simulator. M
 memory of one process. The span runs from the first intent in the ledger to the last harvest.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -7,8 +7,6 @@ The store is written in bulk, in the order in which replies come: those of all s
 `hab run` builds the run folder from it, the second finds everything done.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

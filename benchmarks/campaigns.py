@@ -1,7 +1,5 @@
 """What the campaigns against a running `hab` share: sweeps against the simulator, processes, and files read back."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

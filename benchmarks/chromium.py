@@ -1,7 +1,5 @@
 """A page in headless Chromium, spoken to over its debugging protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

@@ -7,8 +7,6 @@ the answers: each of the two stores has a fence code of its own, on which other 
 processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS. A worker node that was killed is replaced.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

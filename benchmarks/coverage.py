@@ -5,8 +5,6 @@ nothing. Where tests come in calls, each call moves all its tests by a normal st
 difference each by its own: a step that both share would cancel. Marks near 1 are those near 0 turned round.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

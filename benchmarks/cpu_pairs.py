@@ -12,8 +12,6 @@ run at once, so that what else the machine does slows both. Printed are the medi
 its upper 95 % bound (bootstrap over the pairs); bar 1.02.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

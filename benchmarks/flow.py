@@ -9,8 +9,6 @@ the simulator, which numbers them as they arrive. Memory is the PSS of all proce
 shared memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import tempfile

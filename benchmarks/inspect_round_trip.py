@@ -4,8 +4,6 @@ Run: python benchmarks/inspect_round_trip.py. inspect-ai comes into a virtual en
 that the rest of the project has newer.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -14,8 +14,6 @@ gone, or when a lane was killed, added up over the kills; `most` is the most tha
 may be sent again: `outside` counts those that were billed again though no kill had lost them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -7,8 +7,6 @@ that the tests of one generation call share in part. Each is tested as a run is,
 pairs.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass

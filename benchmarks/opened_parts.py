@@ -1,7 +1,5 @@
 """`hab` as it is, which says at its end how many parts of its store it opened. Imports nothing that `hab` does not."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -7,8 +7,6 @@ scrolls, no number or interval in a table may be broken over two lines, and no t
 (`npm install axe-core`) no violation may be serious or critical.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

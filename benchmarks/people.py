@@ -6,8 +6,6 @@ is covered is the value that no end of answers and raters would have; alpha besi
 so that its value is the mean of many draws of it.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass

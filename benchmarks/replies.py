@@ -1,7 +1,5 @@
 """Replies as models write them, and worse: drawn by a grammar from a seed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from random import Random

@@ -9,8 +9,6 @@ cost grows with time and not with calls: it is printed by the minute, apart. Pri
 Standard in us-east. CPU is that of `hab` and all it starts, without the S3 server, the proxy and the simulator.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

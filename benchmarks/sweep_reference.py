@@ -5,8 +5,6 @@
 What a key means stands in sweep_words.yaml beside this file; a key without words ends it with a message.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Iterator, Mapping
 from enum import Enum

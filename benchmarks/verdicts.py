@@ -6,8 +6,6 @@
 Ends with status 1 where the two differ. Shown are the first differences, by the seed that makes each again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ Nothing of the checkout is on the path: what works here works from a package ind
 extras, the sdist with those for figures. Prints how long each step takes and ends with status 1 where one fails.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -4,8 +4,6 @@ Bounds catch typos before they become plans of years, overflowing prices or memo
 not repeat the refused value, which may be a secret under the wrong key.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field

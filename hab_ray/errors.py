@@ -33,8 +33,6 @@ process of the engine died) or after the remedy in the message (disk full, damag
 HabError is a bug: one line, exit 7.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

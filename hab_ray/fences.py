@@ -8,8 +8,6 @@ request. All marks of a request have the same code. No text inside can contain i
 Version 1 (runs started before there were versions) marks each text with a code derived from its own hash.
 """
 
-from __future__ import annotations
-
 import hmac
 import re
 from collections.abc import Callable, Mapping

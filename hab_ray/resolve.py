@@ -4,8 +4,6 @@ A run creates its tests once. The settings they were made with, and existing sub
 run; another `run:` with the same `store:` reuses the replies of every unchanged call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

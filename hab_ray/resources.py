@@ -1,7 +1,5 @@
 """The environment of a process: data folders of the project, extensions in other distributions, Ray's job server."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

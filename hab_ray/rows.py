@@ -3,8 +3,6 @@
 Rows whose state is not `ok` are data too: they stay in their file with a reason, and are excluded from all means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum

@@ -9,8 +9,6 @@ once: it notifies the senders of requests, and it ends the process if the main t
     second signal, or `longest_s` after the first ──> last words, exit status 130
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -6,8 +6,6 @@ alike, and lone surrogates cannot be encoded. Each becomes its code, such as `[U
 callers must escape it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from math import ceil, floor, log10

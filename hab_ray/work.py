@@ -7,8 +7,6 @@ Everything is derived from the resolved sweep, the declarations of stages and st
 in workers and in `hab plan`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial

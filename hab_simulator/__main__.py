@@ -1,7 +1,5 @@
 """`python -m hab_simulator`: run the simulator until it is ended or its parent goes."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os

@@ -1,7 +1,5 @@
 """The HTTP server: routes a request to its vendor, decides its fate, meters it, sends what is left of it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What a request asks, what comes back and what is charged, in the same words for every vendor."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reading a running simulator's meter and truth, and telling it of prompts."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ requests shared beside their messages), /_batches; POST /_faults (a list of faul
 /_contexts ({sha256 of a prompt: dimension, or context}, added to what is known).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any

@@ -5,8 +5,6 @@ Requests that share model, system text, settings and schema share a manner. Text
 where without keeping them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ arrival.
 Only `reset` and `hang` with `billed`, `truncated`, `slow` and `delay` are charged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

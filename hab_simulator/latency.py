@@ -1,7 +1,5 @@
 """How long a reply takes: nothing, a fixed time, or a draw from a log-normal distribution."""
 
-from __future__ import annotations
-
 from math import exp
 from typing import Annotated, Literal
 

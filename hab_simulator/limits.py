@@ -3,8 +3,6 @@
 A request reserves its input plus its full output limit; what it then uses is not given back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -4,8 +4,6 @@ Calls online and lines of batches are counted apart; but what is the same body, 
 so that a body charged twice shows wherever it was charged.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A folder of this package, or another distribution by an entry point of the group
 vendor by a `SimulatedVendor`. For an API that is OpenAI's with differences see `hab_simulator.openai.compatible`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache

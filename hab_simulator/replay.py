@@ -6,8 +6,6 @@ one recorded at that path is taken, and at the end the last once more. Names tha
 request (tags, custom ids, codes of fences) count as the same, and answers carry those of the present request.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -4,8 +4,6 @@ A keyword outside the known ones is refused, so no reply can ever miss a constra
 know. Each vendor's subset is a Dialect.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

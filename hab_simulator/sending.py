@@ -1,7 +1,5 @@
 """Serving HTTP, and sending an answer as the fault of the call allows."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """What all settings have in common, and how a body is told that is none."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError

@@ -1,7 +1,5 @@
 """What a running simulator knows and counts. `app` answers calls by it, `control` shows and changes it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime

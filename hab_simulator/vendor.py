@@ -1,7 +1,5 @@
 """What a wire protocol has to offer for single calls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -6,8 +6,6 @@ Its instance profile must allow ec2:TerminateInstances, which Ray's autoscaler n
 answer counts as idle, since a head without one is useless.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

@@ -7,8 +7,6 @@ Submit the same command again to resume, however the last job ended. The last li
 status of `hab run` and its meaning; Ray also shows it in the message of a failed job.
 """
 
-from __future__ import annotations
-
 import sys
 
 from hab_ray.cli.main import main

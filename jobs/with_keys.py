@@ -7,8 +7,6 @@ secret of the Secrets Manager can be read as a parameter, too: see AWS's "Refere
 RAY_AUTH_MODE is set to `token` if there is a RAY_AUTH_TOKEN, else to `disabled`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

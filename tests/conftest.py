@@ -1,7 +1,5 @@
 """What many tests need: a simulator of its own, sweeps against it, and `hab` as a user runs it."""
 
-from __future__ import annotations
-
 import gc
 import json
 import logging

@@ -1,7 +1,5 @@
 """Distributions of others, by which vendors, stages, export formats and commands are added."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Folders around other folders: for tests to count what is fetched, or to change what happens."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Texts that do something where they are shown raw, and what may not be left of them; how a secret may be spelt."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs of small sweeps without driver and network, whose calls are answered at once."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

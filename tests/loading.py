@@ -1,7 +1,5 @@
 """What a process loads that runs a few statements."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

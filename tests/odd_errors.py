@@ -1,7 +1,5 @@
 """An error that no other process can read."""
 
-from __future__ import annotations
-
 
 class OddError(Exception):
     """Cannot be made again from its `args`, as many libraries' errors cannot."""

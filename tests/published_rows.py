@@ -1,7 +1,5 @@
 """Made rows in the shape of the published data set, with all that is wrong in such: for tests and benchmarks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

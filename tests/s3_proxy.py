@@ -1,7 +1,5 @@
 """A proxy before an S3 server that counts requests and makes trouble: for tests and benchmarks."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

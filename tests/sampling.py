@@ -1,7 +1,5 @@
 """Which places of a kill campaign a session goes through: all of them in `make bench`, else a sample by a seed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from random import Random

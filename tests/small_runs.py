@@ -1,7 +1,5 @@
 """A small run folder with every state in it, and hostile text wherever a model could put it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

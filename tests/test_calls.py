@@ -1,7 +1,5 @@
 """Keys: what is one call, what is another, and that neither changes from version to version."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 That arrows point down is the one contract of `.importlinter`, which also fails for a package without a floor.
 """
 
-from __future__ import annotations
-
 import ast
 import shutil
 import sys

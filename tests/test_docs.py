@@ -1,7 +1,5 @@
 """What the documents for developers name exists, and calls go the way they say."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Errors reach the user from whichever process raises them."""
 
-from __future__ import annotations
-
 import errno
 import pickle
 from collections.abc import Iterator

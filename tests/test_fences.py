@@ -1,7 +1,5 @@
 """The code of a request: one over all its parts, its own, and out of reach of every text in it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Locations: what the user wrote, the same place for everybody, and nothing around them."""
 
-from __future__ import annotations
-
 import ast
 import os
 import pickle

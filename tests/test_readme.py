@@ -1,7 +1,5 @@
 """Every command of the README and of docs/, run or shown to be run by another test or by .ci/run."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

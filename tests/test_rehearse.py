@@ -1,7 +1,5 @@
 """A rehearsal without a run: the staged sweep, the profile, the comparison, and folders that must not mix."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime

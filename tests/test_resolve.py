@@ -1,7 +1,5 @@
 """What a run is pinned to, and what must not change under it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Data folders are found in a checkout and in an installed package."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

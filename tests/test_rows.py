@@ -1,7 +1,5 @@
 """Rows survive their files, and say what may be missing."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields, replace
 from typing import Any, get_type_hints
 

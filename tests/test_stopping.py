@@ -1,7 +1,5 @@
 """A signal is known to whoever asks before he sends, also while the thread that reads signals has not run yet."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ What falls short today is listed by name beside its check and is on its way out:
 list, and also for what is on it without need.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """One row is followed through a sweep in this process: what docs/architecture.md says of its way is what happens."""
 
-from __future__ import annotations
-
 import configparser
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -3,8 +3,6 @@
 `git show 5825f34:benchmarks/upgrade.py` made them; `left.json` says what was true when they were left.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import urllib.request

@@ -1,7 +1,5 @@
 """Hostile characters become their codes, and text that people write stays as it is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run consists of, and how rows follow from stored replies."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The leaderboard as a table: subjects by overall mean, one column per score."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ independent. Nor are tests from one generation call, so intervals allow for call
 first, as in its scores. Equal scores and kappas are of single readings, like the earlier study's verdicts.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ quarters of the score, and issues named by the panel, that the picked tests do n
 each subject.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan

@@ -4,8 +4,6 @@ A table is recomputed only if one of its inputs has changed: a view, the sweep, 
 inputs is stored in the Parquet file, which is written last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256

@@ -10,8 +10,6 @@ coverage is proven for values of 0 and 1, where it equals Clopper and Pearson's,
 Intervals generalise to other tests made the same way, but not to other judges.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

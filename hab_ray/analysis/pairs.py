@@ -1,7 +1,5 @@
 """Paired differences between two sets of marks over their shared tests, and corrections for multiple comparisons."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether a run's results are preregistered or exploratory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rates at which issues are named for subjects' answers, by judge."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256

@@ -8,8 +8,6 @@ and passed to the template as `table`, through `layout` if one is given. A modul
 discovered by listing the package; they are named nowhere else.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import sys

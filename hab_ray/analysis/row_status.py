@@ -1,7 +1,5 @@
 """The status of every answer and verdict that a sweep asks for: which are excluded from means, and why."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ same weight, however many tests it has; dimensions share no tests, so their erro
 `hab_ray.analysis.intervals` for how the intervals are made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 

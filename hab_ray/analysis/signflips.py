@@ -18,8 +18,6 @@ one count. Up to 20 sums on no sufficiently coarse lattice are counted sign by s
   well, so it keeps its level; for 500 calls its total is typically within .003 SD of the one that is not rounded.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Third-party texts in a run, with their origin and licence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The input of every analysis: one pass over a run's rows, part by part, so that a run may exceed memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property

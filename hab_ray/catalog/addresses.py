@@ -4,8 +4,6 @@ Sweep files are shared and copied into the run folder, so they must hold no secr
 names of environment variables. For the same reason, no message about a URL or header repeats the value it refuses.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the catalogue and sweeps are made of: strict models, and prices in dollars."""
 
-from __future__ import annotations
-
 from datetime import date
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Requested settings that have no effect on a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hab_ray.calls import Params

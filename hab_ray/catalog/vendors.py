@@ -4,8 +4,6 @@ Other distributions add vendors with entry points of the group `hab_ray.provider
 is used, because an SDK takes about a second to import and reading a sweep file needs the names only.
 """
 
-from __future__ import annotations
-
 from hab_ray.resources import Extensions
 
 VENDORS = Extensions(

@@ -5,8 +5,6 @@ A `HabError` or an error of the file system becomes one message and the exit sta
 because replies that were paid for are in the store and the same command resumes. Only -v shows a traceback.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

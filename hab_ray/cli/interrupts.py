@@ -1,7 +1,5 @@
 """The one handler of Ctrl-C and SIGTERM of the command `hab`."""
 
-from __future__ import annotations
-
 from hab_ray.stopping import Stop
 
 stop = Stop()

@@ -4,8 +4,6 @@ Ray runs a job in a temporary folder and deletes it afterwards, so nothing to ke
 sends SIGTERM and, a few seconds later, SIGKILL. Of a failed job Ray shows only the last lines of its log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from hab_ray.errors import Exit

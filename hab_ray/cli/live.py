@@ -1,7 +1,5 @@
 """`hab doctor --live`: calls every model of a sweep once and shows how vendors differ from the simulator."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """`hab doctor` without --live: checks this machine and the vendors' endpoints and prints the findings as a table."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The command `hab`: global options, and setup and cleanup around its commands, which `registry` finds."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

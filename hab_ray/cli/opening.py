@@ -1,7 +1,5 @@
 """Opens run folders for commands that inspect a run: its work, its batches, its progress counted from its files."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from contextlib import nullcontext, suppress
 from dataclasses import replace

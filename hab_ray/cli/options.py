@@ -1,7 +1,5 @@
 """Arguments and options that several commands share, with their help texts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

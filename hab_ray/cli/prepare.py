@@ -1,7 +1,5 @@
 """Turns a sweep file and the command line's options into work that can be planned or run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

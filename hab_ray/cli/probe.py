@@ -1,7 +1,5 @@
 """`hab plan --probe N`: makes a few calls of each stage, model and dimension to measure what the plan would guess."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import ExitStack
 

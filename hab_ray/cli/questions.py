@@ -1,7 +1,5 @@
 """The questions of `hab init` about everything its options leave open; without a terminal, an error."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ subcommands; it is imported only when the command is given. Other distributions 
 group `hab_ray.commands` that name such a function or Typer; they cannot replace a built-in command.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import FunctionType
 from typing import Any

@@ -1,7 +1,5 @@
 """The entry point of the console script. It handles Ctrl-C before any slow import."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """Lanes: actors with an online engine. A provider account has one or more, on any node that can access the store."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

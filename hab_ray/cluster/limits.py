@@ -6,8 +6,6 @@ actor allows no initial burst, so the rate does not rise. The budget's actor bel
 dies, Ray restarts it, and it continues from its mark and the engines' reports.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -4,8 +4,6 @@ They are derived once a second from the driver's counters, so that lanes spend n
 connected to Ray (all calls in the driver's process or by batch) reports nothing.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import defaultdict

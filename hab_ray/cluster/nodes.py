@@ -3,8 +3,6 @@
 A lane reads its key on its own node. Only names of variables are sent between nodes, never their values or paths.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

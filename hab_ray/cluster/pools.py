@@ -4,8 +4,6 @@ A lane that dies or hangs is replaced. Its calls in flight count as spent. Settl
 dispatches that it had a share of have ended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

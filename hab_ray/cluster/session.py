@@ -1,7 +1,5 @@
 """Starting and ending Ray for one driver."""
 
-from __future__ import annotations
-
 import logging
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Ray tasks that settle shards and compute rows on the cluster."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import lru_cache

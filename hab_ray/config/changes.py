@@ -1,7 +1,5 @@
 """Lists the keys in which two versions of a sweep, a section or a rubric differ, with both values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile

@@ -4,8 +4,6 @@ This holds for the files that a sweep reads. `run` and `store`, which it writes,
 that a sweep that ships with the package writes nothing into it.
 """
 
-from __future__ import annotations
-
 import difflib
 import logging
 import os

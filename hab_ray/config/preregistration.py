@@ -4,8 +4,6 @@ The section states intentions; `hab_ray.analysis.tables.declared` computes them.
 before the first answer is requested. Later changes are allowed and listed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator
 from datetime import datetime

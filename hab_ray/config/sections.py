@@ -1,7 +1,5 @@
 """The sections of a sweep file: stages, models and their variants, given answers, budget, lease times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path

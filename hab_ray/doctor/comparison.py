@@ -1,7 +1,5 @@
 """Names the differences between a vendor's and the simulator's answers to the same questions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Checks whether vendors are reachable, without sending a key, and whether their keys are set, without showing them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -4,8 +4,6 @@ A question is sent online and, if batches are tested, as the two rows of a batch
 answer; the doctor needs that answer, so it stops the engine instead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

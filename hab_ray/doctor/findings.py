@@ -1,7 +1,5 @@
 """The doctor's findings: one per line of its table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Checks what a run needs on this machine: Python, Ray, disk space, a correct clock, local weights."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

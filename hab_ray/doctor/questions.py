@@ -4,8 +4,6 @@ The sweep's own stages make the calls from placeholder rows, as for the plan. Th
 uses, so that no run finds the replies in the store.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A field that no client reads is cosmetic.
 """
 
-from __future__ import annotations
-
 import re
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """The reference: the same examination against a simulator in this process, in a temporary store."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from tempfile import TemporaryDirectory
 

@@ -4,8 +4,6 @@ A field is named by its path, such as `choices[].message.content`; `[]` stands f
 inferred from documents of one kind: a field is expected if every object at its parent path has it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The live check: its highest cost, and its questions to the vendors, under the lease of the sweep's store."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The answers that `hab init` needs: models, dimensions, tests, judges, an own endpoint; and models to suggest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The sweeps included in the package, each with its size and the first sentence of its file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import takewhile

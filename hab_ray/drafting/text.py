@@ -1,7 +1,5 @@
 """The text of the sweep file that `hab init` writes: each key with a remark on what it does, and no API keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

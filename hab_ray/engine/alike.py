@@ -1,7 +1,5 @@
 """Detects consecutive calls that end alike: the fault of a model, setting or endpoint, not of single rows."""
 
-from __future__ import annotations
-
 import re
 
 MIN_ALIKE = 10

@@ -6,8 +6,6 @@
 A batch belongs to the run whose process wrote its first intent, whichever process collects it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

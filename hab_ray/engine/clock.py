@@ -1,7 +1,5 @@
 """Wall time, as parameters that take a clock use it by default, and jitter for waiting times, without random state."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from hashlib import sha256
 

@@ -1,7 +1,5 @@
 """Raises the limit of open files, for commands and `hab_ray.run` alike."""
 
-from __future__ import annotations
-
 import resource
 from contextlib import suppress
 

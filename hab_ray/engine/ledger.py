@@ -15,8 +15,6 @@ from it only if the ledger lists the same events.
 `put_new` decides who writes an event: a driver whose event was already written by another has lost the store.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

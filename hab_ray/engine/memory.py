@@ -1,7 +1,5 @@
 """Tunes how the C library returns freed memory, and how often the garbage collector runs."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from contextlib import suppress

@@ -5,8 +5,6 @@ A format is one of `FORMATS`, or an entry point of the group `hab_ray.formats` i
 `hab_ray.exchange.tidy` provides the rows as tables.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

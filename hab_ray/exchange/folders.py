@@ -1,7 +1,5 @@
 """New folders, created atomically, and empty ones, filled at the end."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

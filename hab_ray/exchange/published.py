@@ -3,8 +3,6 @@
 The published data set has no ids and joins rows by the prompt's text; our ids are extra columns.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

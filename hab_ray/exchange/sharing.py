@@ -1,7 +1,5 @@
 """Which texts of a run an export includes: by default none from other sources without a known licence."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A run's rows as tidy tables (one row per observation), and files that are written table by table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path

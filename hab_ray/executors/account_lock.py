@@ -6,8 +6,6 @@ The locks are in a subfolder of the system's temporary folder, where every user 
 access is refused and links in it are not followed, so that no other user can hold a lock or make us overwrite a file.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The API version to use for a Gemini endpoint: the configured one, or else the one it accepted, kept in the store."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

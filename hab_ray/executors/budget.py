@@ -1,7 +1,5 @@
 """The budget of a run: what earlier processes and this one have spent, what may still be spent, and lost costs."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """The choice of the online executor for a sweep with `executor: auto`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

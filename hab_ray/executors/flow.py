@@ -5,8 +5,6 @@
 It runs in the process that has the outcomes, so that they need not be read from the store again.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The executor that completes calls online in this process, with one thread per provider. Needs no Ray."""
 
-from __future__ import annotations
-
 import os
 import queue
 import threading

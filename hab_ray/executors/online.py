@@ -1,7 +1,5 @@
 """The setup of a run's executors, and what the online ones have in common."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ Calls to be sampled are in random order in their spools, so that merged spools o
 no matter when each was settled. See `executors.cells`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace

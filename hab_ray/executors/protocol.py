@@ -40,8 +40,6 @@ a worker of a dead driver or a repeated task cannot publish anything.
   EngineBroke).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The online engine of one provider account in a background thread, with the flow of its rows."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """The URLs of providers: from the catalogue or sweep, or of a local model server started for this run."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settling and computing one shard, in a thread or process on this machine or in a Ray task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Origins of a run's data: source records beside given files, and imported rubrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Paraphrases given in a file: the wordings in which a variant asks tests."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Self

@@ -1,7 +1,5 @@
 """Ratings given in files: scores of single responses by people or by judges of earlier studies."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

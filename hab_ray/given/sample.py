@@ -6,8 +6,6 @@ which every subject has a row come first. A failed response counts as a row: dra
 would leave out the tests on which subjects fail.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The key to raters' sheets: which response each item is. It stays in the run folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Prepares tables for CSV: without lists, and without formulas that a spreadsheet would run."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -1,7 +1,5 @@
 """Reads files of environment variables (`.env`): one NAME=VALUE per line, as in shells and docker."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

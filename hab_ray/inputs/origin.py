@@ -1,7 +1,5 @@
 """The stated origin of imported wording or data."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """Reads tables in any supported format, one row at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

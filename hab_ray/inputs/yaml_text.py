@@ -1,7 +1,5 @@
 """Reads YAML: users' files and runs' records."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from importlib.resources.abc import Traversable

@@ -1,7 +1,5 @@
 """`python -m hab_ray.local`: the process that `LocalServer` starts, with all of these options."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import ctypes

@@ -4,8 +4,6 @@ wordllama looks for its tokenizer in `<package>/tokenizer` or `<cache>/tokenizer
 `<package>/tokenizers`. So the package's folder is passed as the cache: nothing is copied or downloaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The error of the local model server, and the remedy for missing packages."""
 
-from __future__ import annotations
-
 SERVER_PACKAGE = "xllamacpp"
 INSTALL = "in your clone: pip install '.[local]'"
 

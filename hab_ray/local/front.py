@@ -5,8 +5,6 @@ here, because each connection, idle or not, holds a thread of llama.cpp's HTTP s
 its generation.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

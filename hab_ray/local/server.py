@@ -1,7 +1,5 @@
 """Starts, watches and stops the model server's process."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import select

@@ -4,8 +4,6 @@ Tasks that do not exist yet (of tests or responses to come) are forecast, and th
 rows or shards share counts once.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field

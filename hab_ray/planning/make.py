@@ -1,7 +1,5 @@
 """Makes the plan of a resolved sweep: lines, times, budgets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks a sweep's models before it starts: retirement, prices, names, and the settings that they are called with."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Set
 from dataclasses import dataclass

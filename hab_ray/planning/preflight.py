@@ -1,7 +1,5 @@
 """Checks a sweep before it starts: keys, retired models, prices. Reports all problems at once, with remedies."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set

@@ -5,8 +5,6 @@ need not pay for them again. Stages are probed in order, because each works on t
 inputs (no tests, nothing to judge) stays assumed, and so does what a judge reads again later.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Problems of a sweep, with their remedies."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -8,8 +8,6 @@ The rules are those of `hab_ray.engine.batch` and `hab_ray.engine.budget`: a bat
 is sent once so much is free, and a call is left out only if it alone may cost more than is left unspent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

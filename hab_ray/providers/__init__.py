@@ -3,8 +3,6 @@
 Only this package imports SDKs. The table of vendors is hab_ray/catalog/vendors.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ VARIABLE_FILE names, the convention of Docker and Kubernetes. Messages give only
 values: a user may have put the key itself into VARIABLE_FILE.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

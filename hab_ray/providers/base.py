@@ -1,7 +1,5 @@
 """The interface between the engine and a vendor: wire bodies, one HTTP exchange, and the answer read from its JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

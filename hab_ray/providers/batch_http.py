@@ -1,7 +1,5 @@
 """HTTP code that batch APIs share: the meaning of an error status per request, and reading a list of batches."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator

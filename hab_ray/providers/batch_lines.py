@@ -4,8 +4,6 @@ Only b"\\n" ends a line. JSON strings may hold U+2028 and similar characters, at
 lines written here escape them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

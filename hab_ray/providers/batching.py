@@ -4,8 +4,6 @@ A batch has two names: our `tag`, chosen before it is created, and the vendor's 
 the create request, only the vendor's list shows whether the batch exists: nothing here sends a create request twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime

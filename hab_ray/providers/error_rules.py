@@ -4,8 +4,6 @@ Codes come first because one status has many meanings: a 429 may mean "slow down
 if no code is known. Each vendor's `errors.py` has its own tables.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

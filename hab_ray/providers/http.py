@@ -5,8 +5,6 @@ unreachable endpoint from a broken connection (openai 3.54 calls a reset a timeo
 caused them decides.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

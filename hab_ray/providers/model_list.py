@@ -1,7 +1,5 @@
 """Reads a vendor's list of the models that it serves today, page by page. The lists are free."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 
 from hab_ray.providers.base import malformed, reading

@@ -4,8 +4,6 @@ A count or price that is negative, absurdly large or (a count) not a whole numbe
 answer is then unknown, and the call is booked at its upper bound. Numbers that a gateway writes as text are read.
 """
 
-from __future__ import annotations
-
 import binascii
 import math
 import re

@@ -5,8 +5,6 @@ URLs that grant the right to upload, tokens of a backend. A header's value is ke
 no secret.
 """
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 The SDK's typed methods would refuse or drop what compatible accounts add.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Escapes change no letters or digits. So a text without the secret's longest alph
 searching for that run costs only one to five microseconds per reply.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -6,8 +6,6 @@ the group `hab_ray.providers` in another distribution. For an API like OpenAI's,
 former, and replace the differing fields of `hab_ray.providers.openai.PROTOCOL`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name

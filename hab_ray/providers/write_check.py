@@ -8,8 +8,6 @@ piece of the body, so a refused request sends nothing at all.
 Providers of other distributions that use their own HTTP client are not checked at the write.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ It checks shifts with their intervals, shares of equal scores, kappas and score 
 intervals of maps come from random draws, so only their presence is checked.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field

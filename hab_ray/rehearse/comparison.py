@@ -1,7 +1,5 @@
 """Compares a run with the truth planted in the simulator: rows, means, and evidence that judges missed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

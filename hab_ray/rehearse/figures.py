@@ -1,7 +1,5 @@
 """Means and intervals of planted marks, in fractions and with other quadratures than the code under test."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 They are rendered here independently of the code under test.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import dedent
 

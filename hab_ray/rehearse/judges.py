@@ -4,8 +4,6 @@ Agreement and slopes are computed pair by pair, by definition. Intervals from a 
 checked for the order of their ends.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction

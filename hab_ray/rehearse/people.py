@@ -4,8 +4,6 @@ Their ratings are written to a file that the finished sweep then names under `ra
 of raters are compared with the planted ones.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Runs a rehearsal: starts the simulator, drives the sweep, and compares scores and bills with the truth."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

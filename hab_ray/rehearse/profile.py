@@ -1,7 +1,5 @@
 """Builds the simulator's profile: the accounts with their models and prices, and the truth to recover."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reads a run's marks, named issues and generation calls, in fractions, to recompute its claims."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Compares every answer and verdict of a run with those planted for its subject and test."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

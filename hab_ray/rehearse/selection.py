@@ -3,8 +3,6 @@
 It implements the described method with float64 and scikit-learn, independently of the stages' code.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks robustness, reliability and generalisability, recomputed from the rows of a rehearsal."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction

@@ -6,8 +6,6 @@ models, and how a model without JSON schemas is asked for JSON. Ratings are kept
 whose answers raters have got in sheets.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checks the tables of a run (boards, variants, bounds, terminal, export), recomputed from rows and scores."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Faults of a rehearsal, and settings read from YAML files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The expected content of a run: every answer, every verdict, and the scores that follow from them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

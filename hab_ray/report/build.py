@@ -1,7 +1,5 @@
 """Writes a run's scores and report into its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from functools import cache
 from importlib import resources

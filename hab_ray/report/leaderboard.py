@@ -1,7 +1,5 @@
 """The leaderboard on a terminal: with all intervals if there is room, otherwise with the overall one only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

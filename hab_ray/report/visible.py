@@ -1,7 +1,5 @@
 """Preparation of values for the report's templates before they are escaped; an unknown number is a dash."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

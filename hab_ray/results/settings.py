@@ -1,7 +1,5 @@
 """The settings behind a run's results, and those sent to its subjects."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Transcripts: a test with all answers to it and all verdicts on these answers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

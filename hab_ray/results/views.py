@@ -4,8 +4,6 @@ Views are replaced atomically, so a run can be read while it is being written: a
 file was opened.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

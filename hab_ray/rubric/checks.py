@@ -3,8 +3,6 @@
 Most read the file's raw content, so that one bad entry does not hide the problems of the others.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Reads rubric files: the built-in ones and those of a folder, which take precedence."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """The contents of rubric files, as types."""
 
-from __future__ import annotations
-
 import json
 from functools import cached_property
 from hashlib import sha256

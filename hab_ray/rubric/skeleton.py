@@ -1,7 +1,5 @@
 """Writes the file of `hab rubric new`: a rubric with every field explained and its texts still to be filled in."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

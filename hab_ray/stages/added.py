@@ -1,7 +1,5 @@
 """What a run owes to other packages: its added stages and the kinds of its providers, among the versions it records."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hab_ray.catalog.vendors import RECORDED, VENDORS

@@ -3,8 +3,6 @@
 The assumed lengths are deliberately a little high. 150 words are about 200 tokens.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace

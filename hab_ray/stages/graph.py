@@ -1,7 +1,5 @@
 """The graph of a run: one shard per part of each stage, and an edge from each shard to those that read it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Requests of one step for one rubric: a system message that never changes, and a user message per call."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -5,8 +5,6 @@ again once the subject's other responses in the dimension are judged, and whenev
 more. `hab_ray.analysis.power.sentinels` tells how large a shift a number of sentinels can detect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Derive a shard's rows and its open calls from stored outcomes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload

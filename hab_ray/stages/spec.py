@@ -1,7 +1,5 @@
 """What a stage declares about itself, so that plan, graph and driver need to know no stage by name."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tasks of judges, and verdict rows without the fields that come from the reply's text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Paths of views, relative to the run folder."""
 
-from __future__ import annotations
-
 from hab_ray.catalog.models import folder_name
 
 

@@ -4,8 +4,6 @@ A stage may read the rows of any earlier stage. Another distribution adds a stag
 `hab_ray.stages` that names a `StageSpec`. It takes part in every sweep for which its `parts` yields any.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

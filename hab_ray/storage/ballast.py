@@ -1,7 +1,5 @@
 """Disk space, inodes and file descriptors reserved for paid replies in case they run out."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

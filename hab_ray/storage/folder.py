@@ -5,8 +5,6 @@ ledger rely on it. Names are relative and use `/` as separator. On disk, files a
 `storage.modes`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

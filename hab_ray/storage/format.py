@@ -8,8 +8,6 @@ Sidecars do not change the format: a version that does not know them reads and w
 holder of the lease creates those that are missing.
 """
 
-from __future__ import annotations
-
 import json
 
 from hab_ray.errors import ConfigError

@@ -1,7 +1,5 @@
 """A folder on local disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

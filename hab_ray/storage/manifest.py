@@ -1,7 +1,5 @@
 """The list of a run's result files at its last end, by which lost ones are noticed without reading any."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from hab_ray.storage.folder import Folder

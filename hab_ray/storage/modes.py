@@ -4,8 +4,6 @@ To share a run or store with a group, create its folder beforehand and make it w
 Everything written below it is then accessible to the group, and still to nobody else.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """A run's copies of the user's own texts, by which it is read whatever became of their files."""
 
-from __future__ import annotations
-
 from hab_ray.location import Location
 from hab_ray.rubric import KeptTexts, RubricLibrary, read_library_of_run
 from hab_ray.storage.record import Record

@@ -1,7 +1,5 @@
 """A run's record: its sweep.yaml, which lists everything that the results depend on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -7,8 +7,6 @@ An epoch belongs to at most one run. A run's folder may be moved, linked or moun
 same id, one is a copy of the other and needs a new id.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection

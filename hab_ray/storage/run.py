@@ -1,7 +1,5 @@
 """The run folder: views of the store as Parquet, the resolved sweep, progress and the report."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from difflib import SequenceMatcher

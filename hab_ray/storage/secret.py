@@ -1,7 +1,5 @@
 """The store's secret, from which fence codes and the fingerprints of keys are derived."""
 
-from __future__ import annotations
-
 import secrets
 from contextlib import suppress
 

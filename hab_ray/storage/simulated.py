@@ -1,7 +1,5 @@
 """Markers for folders whose replies came from a simulator: rehearsals, and real runs with a simulated provider."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from urllib.parse import urlsplit

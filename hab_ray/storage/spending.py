@@ -8,8 +8,6 @@ batches. Two files per epoch cover online calls without a record:
                            `engine.budget`
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """Records the analysis that a sweep declares, before any call is sent."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -5,8 +5,6 @@ the store with its ledger, and the views. The driver sends orders and reads even
 and workers do the work, and the driver knows no executor by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hab_ray.errors import ConfigError

@@ -1,7 +1,5 @@
 """Options of a run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`hab_ray.run` and `hab_ray.plan`: the commands as functions, for scripts and notebooks."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import threading

@@ -5,8 +5,6 @@ A rater's views lie beside the judges' views but belong to no shard: they cost n
 names people by pseudonyms, so that sharing it does not reveal their names.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Re-reads a run's verdicts from stored replies when the reader's version has changed. Makes no calls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """Decides how the open calls of a shard are sent: online, by batch, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from datetime import datetime

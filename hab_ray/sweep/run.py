@@ -1,7 +1,5 @@
 """Drives one run under its lease: signals, budget, the reconcile loop, the drain, the final views."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -12,8 +12,6 @@ follow from the source's rows are dispatched, and may be settled early for rows 
 after being settled later than its source.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Runs a prepared work and writes its results: shared by `hab run` and `hab_ray.run`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace

@@ -5,8 +5,6 @@ replies, and if no existing run would read it. To find what a run reads, its sha
 including re-asks. Replies whose epoch belongs to no run (probes, stores older than run ids) and the ledger are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

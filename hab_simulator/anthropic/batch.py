@@ -3,8 +3,6 @@
 Their lines are {"custom_id", "params"} in, {"custom_id", "result"} out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

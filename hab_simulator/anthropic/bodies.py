@@ -3,8 +3,6 @@
 Rules follow the vendor's documentation (API versions 2023-06-01 and 2026-10-21).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Anthropic's wire protocol: messages and models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from math import ceil, isinf

@@ -3,8 +3,6 @@
 What a model refuses of them is in `anthropic.bodies`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

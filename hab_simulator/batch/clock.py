@@ -1,7 +1,5 @@
 """The vendor's clock, which starts at the time of day and runs `speed` times as fast; giving way in long work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field

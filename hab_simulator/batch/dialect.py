@@ -1,7 +1,5 @@
 """What a vendor's batch files look like, line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol

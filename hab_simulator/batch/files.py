@@ -1,7 +1,5 @@
 """Files at a vendor: bytes on disk, named by the vendor's id."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One batch at a vendor: what was asked, how far it is, what came of it. The same record for every vendor."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The life of a batch: checked, answered, kept until its time has come or somebody ends it, delivered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping

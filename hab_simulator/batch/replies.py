@@ -1,7 +1,5 @@
 """What the vendors' batch APIs have in common over HTTP: creating under faults, polling, paging, sending files."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The batches of all accounts: made, listed, cancelled, deleted."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -4,8 +4,6 @@ Lines are answered as soon as the batch is made and kept back until its time has
 long as it says. Every few milliseconds other requests get their turn.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Gemini's wire protocol, as Google AI Studio speaks it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from hab_simulator.google import online

@@ -4,8 +4,6 @@ Their lines are {"key", "request"} in; the same back with a response, inline wit
 stands in a line as a google.rpc.Status, whose code is gRPC's and not HTTP's.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Gemini's files: resumable upload, download, delete."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gemini's request bodies: what is accepted and how the rest is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 

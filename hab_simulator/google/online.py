@@ -1,7 +1,5 @@
 """Gemini's wire protocol: generateContent, embeddings and models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import ceil, isinf
 from typing import Any

@@ -4,8 +4,6 @@ Field names come in camelCase and in snake_case, both at once from the SDK, and 
 What a model refuses is in `google.bodies`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """OpenAI's wire protocol, and what speaks it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from hab_simulator.openai.batch import handle

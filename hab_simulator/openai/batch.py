@@ -1,7 +1,5 @@
 """OpenAI's batches: POST and GET /v1/batches, GET /v1/batches/{id}, POST /v1/batches/{id}/cancel."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """OpenAI's files: POST /v1/files, GET /v1/files/{id}/content, DELETE /v1/files/{id}."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any

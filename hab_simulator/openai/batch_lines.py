@@ -1,7 +1,5 @@
 """OpenAI's batch lines: {"custom_id", "method", "url", "body"} in, {"id", "custom_id", "response", "error"} out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b

@@ -3,8 +3,6 @@
 Codes and parameter rules follow the vendor's documentation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

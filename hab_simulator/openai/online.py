@@ -1,7 +1,5 @@
 """OpenAI's wire protocol, spoken by OpenAI and by every compatible endpoint: chat, embeddings, models."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Mapping
 from math import ceil, isinf

@@ -1,7 +1,5 @@
 """What a simulated model says: a function of seed, model and request, the same for every vendor."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Nothing depends on the order in which requests arrive, so two runs that send the
 replies, faults and planted verdicts.
 """
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from random import Random
 from statistics import NormalDist

@@ -4,8 +4,6 @@ Each word is hashed to a row of a fixed random matrix; a text is the normalised 
 (longer) words weighing more. `dimensions` cuts the vector and normalises again, as the vendors do.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from zlib import crc32

@@ -1,7 +1,5 @@
 """English-looking text: cheap, seeded, varied enough for clustering, and free of meaning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from random import Random

@@ -1,7 +1,5 @@
 """xAI's batches: POST and GET /v1/batches, GET /v1/batches/{id}, .../results, POST /v1/batches/{id}:cancel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

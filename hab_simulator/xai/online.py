@@ -4,8 +4,6 @@ Completion tokens leave out the reasoning, which is billed all the same, and the
 of 1e-10 dollars. Source: live replies of August 2026.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from hab_simulator.asks import Bill

@@ -1,7 +1,5 @@
 """Starts a Ray of its own and prints the addresses on which its processes listen for TCP, as JSON."""
 
-from __future__ import annotations
-
 import json
 
 import psutil

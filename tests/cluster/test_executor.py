@@ -1,7 +1,5 @@
 """The executor on Ray while a run ends, without a Ray."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any

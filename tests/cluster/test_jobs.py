@@ -1,7 +1,5 @@
 """`ray job submit` against a cluster with a job server: stopping, continuing, how a job says it ended, and no key."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What launches clusters: cluster.yaml, the KubeRay manifest, the Dockerfile, and the scripts that they start."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import importlib.metadata

@@ -1,7 +1,5 @@
 """Limits shared by lanes through their account's actor, on a real Ray."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """What is reported of a run as metrics; that Ray exports it is in test_jobs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Nodes that do not see run and store, or lack a key, are refused by name, before anything is sent."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pools of lanes as a driver opens them, on a real Ray."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Which Ray is joined, and how it is talked to."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

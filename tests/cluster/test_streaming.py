@@ -1,7 +1,5 @@
 """Rows that flow from subject to judge, on a real Ray that a notebook joins."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shards settled on a real Ray."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

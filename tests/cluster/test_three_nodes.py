@@ -1,7 +1,5 @@
 """A sweep on three nodes with run and store in a bucket, through `ray job submit`, and the death of one of them."""
 
-from __future__ import annotations
-
 import json
 import sys
 import urllib.request

@@ -1,7 +1,5 @@
 """A small sweep that asks a vendor of each protocol, and the doctor's visit to it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace

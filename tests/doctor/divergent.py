@@ -1,7 +1,5 @@
 """A proxy before the simulator that answers otherwise than the simulator does, at chosen places."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -3,8 +3,6 @@
 A variation names a field by its path, and what it is there; `...` leaves it out.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The doctor names what vendors do otherwise than the simulator, and nothing where they do the same or no harm."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

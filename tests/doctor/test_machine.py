@@ -1,7 +1,5 @@
 """What the doctor says of this machine and of the way to the vendors, without a call."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """A doctor's file holds none of the secrets that come back from vendors in replies, addresses, headers and errors."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How two answers differ, in words: their shapes and sums, and answers that are no answer at all, which end nothing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What passes through the doctor's tap."""
 
-from __future__ import annotations
-
 import aiohttp
 from aiohttp import web
 

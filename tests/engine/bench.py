@@ -1,7 +1,5 @@
 """An engine, the simulator it talks to and the store it writes, in one process and without Ray."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import urllib.request

@@ -1,7 +1,5 @@
 """Fence codes in requests: one per request, the same online and by batch, and not part of the call's key."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Impossible numbers from a vendor, and a failing writer: other replies are kept, money is booked, nothing hangs."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The ledger: events are ordered and written once, and the rows of a batch are read back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run that can be settled: a small sweep, its store and its pending files."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

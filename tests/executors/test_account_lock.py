@@ -1,7 +1,5 @@
 """One process at a time calls an account from one machine."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The API version of a Gemini endpoint: as stated, else asked once for nothing, and remembered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

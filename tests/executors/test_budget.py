@@ -1,7 +1,5 @@
 """A budget that moves while engines draw from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from hab_ray.config.sections import SpendingLimit

@@ -1,7 +1,5 @@
 """Where online calls are made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls that follow from durable rows: the same as settling finds once the source is complete."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

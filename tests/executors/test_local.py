@@ -1,7 +1,5 @@
 """The online executor in the driver's process: what it says, and how it ends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

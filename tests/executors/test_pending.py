@@ -1,7 +1,5 @@
 """Calls that are to be sampled: their order in the spools of a run."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """When an engine opens after an unclean end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Settling a shard and computing one: what is written, spooled and counted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 

@@ -1,7 +1,5 @@
 """Settling in a thread, computing in another."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

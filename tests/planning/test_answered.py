@@ -1,7 +1,5 @@
 """Retired models and missing keys stop no run that has all answers it needs of them."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 from typing import Any

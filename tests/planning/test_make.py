@@ -1,7 +1,5 @@
 """The plan against the calls that a run really makes."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

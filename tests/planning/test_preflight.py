@@ -1,7 +1,5 @@
 """What is said before a run starts, and the sweeps that ship."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,7 +1,5 @@
 """What budgets mean for a sweep, as pure arithmetic."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

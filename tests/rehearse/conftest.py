@@ -1,7 +1,5 @@
 """Small rehearsals in this process: a simulator in a thread, the local executor, two dimensions of three tests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """Mutants of the pipeline: what is changed in it for one test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest

@@ -3,8 +3,6 @@
 The checkout is a made one: its prompts are dedented once their values are in, as the published ones are.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

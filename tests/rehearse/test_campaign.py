@@ -11,8 +11,6 @@ with `make bench`. No sweep can show
 - a re-ask in other words: the simulated judge reads no problem; its reply to the re-ask is compared
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rehearsals of sweeps that ask the same twice: every replicate and variant is there, and is what was planted."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Verdicts that come malformed: those that can be read give the truth, the others are asked again, and no score."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import replace

@@ -4,8 +4,6 @@ Mutants of requests rehearse the whole sweep, in which each judge is shown somet
 replies write the views anew from the replies of one sound rehearsal, and those of analyses compare it once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product

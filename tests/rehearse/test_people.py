@@ -1,7 +1,5 @@
 """People whose ratings are planted with a bias: a rehearsal knows each again and sees what is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

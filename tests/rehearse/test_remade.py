@@ -1,7 +1,5 @@
 """Analyses that are made otherwise are noticed by what a rehearsal makes anew of the same rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import neg

@@ -1,7 +1,5 @@
 """What a rehearsal expects of rows that are not as simple as most."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any

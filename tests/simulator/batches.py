@@ -1,7 +1,5 @@
 """Clients of the batch half: the vendors' SDKs in strict mode, and small batches."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """A simulator for each test, and its controls as plain functions."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager

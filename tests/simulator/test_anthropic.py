@@ -1,7 +1,5 @@
 """The Anthropic half, seen through the vendor's SDK in strict mode and through raw requests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import anthropic

@@ -1,7 +1,5 @@
 """Anthropic's message batches, seen through the vendor's SDK in strict mode."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What can go wrong with whole batches and with single lines, how each vendor shows it, and what is charged for it."""
 
-from __future__ import annotations
-
 import asyncio
 from decimal import Decimal
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Gemini's files and batches, seen through the vendor's SDK (both transports) and through raw requests."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """OpenAI's batches, seen through the vendor's SDK in strict mode."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The machinery below the batches: disk instead of memory, a large JSON body in pieces, other requests meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """xAI's batches as their documentation has them: counters instead of states, results in pages."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Vectors are functions of the text, and near where texts share words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Faults depend on seed, body and attempt, never on the order of arrival; what bills is explicit."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

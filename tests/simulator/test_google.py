@@ -1,7 +1,5 @@
 """The Gemini half, seen through the vendor's SDK (both transports) and through raw requests."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

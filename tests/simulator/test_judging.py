@@ -1,7 +1,5 @@
 """What planted judges must be shown, how they disagree, and the forms in which their verdicts come."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256

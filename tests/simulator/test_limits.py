@@ -1,7 +1,5 @@
 """Token buckets, by a clock of the test's own."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from math import inf
 

@@ -1,7 +1,5 @@
 """The meter counts exactly."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from hashlib import sha256

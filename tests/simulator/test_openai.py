@@ -1,7 +1,5 @@
 """The OpenAI half, seen through the vendor's SDK in strict mode and through raw requests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Planted truth: subjects show drawn issues, judges repeat them, and the ledger knows the exact mean."""
 
-from __future__ import annotations
-
 import json
 import re
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The simulator as a process: its command line, its ready file, and that it ends with its parent."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The page on profiles: each example is a profile, and every setting there is has its place in one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A recording is served again: the same answers to the same requests."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which requests are taken: what our clients send, and a plain client's usual settings; nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Structured answers fit any schema, and strict mode refuses what the vendors refuse."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

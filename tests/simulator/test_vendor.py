@@ -1,7 +1,5 @@
 """Which account and which protocol a URL leads to, and which keys it takes there."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_simulator import Profile

@@ -134,7 +134,7 @@ def test_a_second_signal_ends_a_script_at_once_and_the_store_is_free(keys: Keys,
     assert script.poll() is None
     script.send_signal(signal.SIGTERM)
     began = time.monotonic()
-    assert "KeyboardInterrupt" in ended(script).stdout and time.monotonic() - began < 3
+    assert "KeyboardInterrupt" in ended(script).stdout and time.monotonic() - began < 10
     with held(keys):
         pass
 

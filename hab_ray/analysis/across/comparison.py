@@ -5,8 +5,6 @@ pairs, which is more precise than using the other tests as well. If they share n
 is that of two independent means, with a wider interval (Zou and Donner's MOVER). Every row says which it is.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress

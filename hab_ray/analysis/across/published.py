@@ -6,8 +6,6 @@ commit 818ad94; `also` is a model's name in the paper's data set if it differs. 
 published wording; the individual rows are not included.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

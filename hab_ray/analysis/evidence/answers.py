@@ -1,7 +1,5 @@
 """Lengths of answers, which of them were cut, and which refuse, recognised by their first words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

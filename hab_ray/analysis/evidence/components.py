@@ -7,8 +7,6 @@ McCulloch, Variance Components, 1992, 3.6). In `errors` an estimate below 0 coun
 subject's samples of one test is part of `subject x test`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from math import nan, sqrt

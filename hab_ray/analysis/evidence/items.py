@@ -1,7 +1,5 @@
 """How well tests discriminate between subjects: item-rest correlations and split-half reliability."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb, nan
 

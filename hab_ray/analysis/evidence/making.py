@@ -3,8 +3,6 @@
 Views of candidates and validations have no costs, and embeddings have no view, so costs are read from the run's store.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress

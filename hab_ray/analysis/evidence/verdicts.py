@@ -1,7 +1,5 @@
 """Signs of trouble in a judge's verdicts: copies, repeated assessments, every issue listed, issues that it denies."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Reads people's ratings of a run's answers, and the judges' verdicts on the same answers."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

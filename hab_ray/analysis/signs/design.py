@@ -1,7 +1,5 @@
 """Checks of the tests: too easy, too hard, too few, too similar, or known to a subject."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Checks for drift: models that their vendor changed during the run."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan

@@ -1,7 +1,5 @@
 """Findings: what readers should know before using the scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum

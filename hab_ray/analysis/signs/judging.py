@@ -1,7 +1,5 @@
 """Checks of whether the judges can be trusted."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Checks of people's ratings, and of judges against them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement, in_words

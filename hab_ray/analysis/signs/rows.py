@@ -1,7 +1,5 @@
 """Checks of the rows: open, missing, refused, truncated, or asked with other settings."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Bounds of means whose missing rows are unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby

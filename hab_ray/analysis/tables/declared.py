@@ -1,7 +1,5 @@
 """The results of the preregistered analysis: the primary outcome, and each family of comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

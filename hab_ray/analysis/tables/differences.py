@@ -1,7 +1,5 @@
 """Paired differences between all pairs of subjects, in each dimension and overall."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby

@@ -1,7 +1,5 @@
 """Rows excluded from means: counts by state, the rows themselves, and reasons."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What each rubric has in common with the paper's benchmark, what differs, and whose wording it uses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hab_ray.analysis.registry import section

@@ -1,7 +1,5 @@
 """Variance components of marks, and the standard errors and costs of other designs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from math import sqrt

@@ -1,7 +1,5 @@
 """How often each issue is named for each subject's answers, and its share of the points lost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The scores of each judge alone, for a panel of several."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

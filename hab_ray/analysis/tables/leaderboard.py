@@ -1,7 +1,5 @@
 """The leaderboard: the panel's overall scores, with the ranks that paired differences allow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor

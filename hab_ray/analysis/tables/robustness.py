@@ -1,7 +1,5 @@
 """Robustness of the subjects' order: without single judges, with other points, and over halves of the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The models of a run with their settings and reported names, and the versions and hashes behind the results."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

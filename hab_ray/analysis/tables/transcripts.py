@@ -1,7 +1,5 @@
 """Transcripts to read: a few tests of each dimension with all answers and verdicts, and examples of what they lack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The effect of truncated answers on means."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The effect of variants: each compared with its base over the answers that both have marks for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The leaderboard, below the declared analyses and the worst findings, which readers need to know first."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """The budgets of a sweep and their effect, as a table and in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """What the tests and sentinels of a planned run can detect. Imports SciPy: a fifth of the time of `hab plan`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 

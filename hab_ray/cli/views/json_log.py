@@ -5,8 +5,6 @@ Each object has `at`, `level` and `message`; once the sweep file is read, also `
 the plan, is one object per line of text.
 """
 
-from __future__ import annotations
-
 import io
 import logging
 from datetime import UTC, datetime

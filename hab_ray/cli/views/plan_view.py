@@ -1,7 +1,5 @@
 """A plan on one screen, in full, or as JSON values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

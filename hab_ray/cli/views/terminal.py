@@ -1,7 +1,5 @@
 """The terminal that `hab` writes to. It prints all text as data: without markup, emoji codes or escape sequences."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

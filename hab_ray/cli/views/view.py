@@ -1,7 +1,5 @@
 """The live view of a run: a table that is redrawn on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What a run waits for, in words."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hab_ray.progress import Progress

@@ -1,7 +1,5 @@
 """The actions on a batch. `decisions.next_action` chooses one, the engine performs it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from hab_ray.errors import CallError, ProviderError, RateLimited

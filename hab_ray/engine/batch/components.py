@@ -1,7 +1,5 @@
 """What the parts of a batch engine share: its context, its components, and the loop that advances a batch."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """The counters of a batch engine."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

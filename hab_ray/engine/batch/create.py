@@ -4,8 +4,6 @@ Performs the actions between a funded batch and one at the vendor; see the packa
 ledger before the one create request is sent, so that after a crash in between, the next run searches for the batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Decides what to do next about a batch: a pure function of its state, the time and the account's policy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from math import inf

@@ -1,7 +1,5 @@
 """The batch engine of one provider account: owns the tasks that submit and poll batches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Limits on the input tokens in a vendor's batch queue, by model: as configured, and as learnt from refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Performs the actions on batches at the vendor, ended and collected; see the package's table.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Resumes the batches that earlier processes left open in the ledger."""
 
-from __future__ import annotations
-
 import asyncio
 
 from hab_ray.engine.batch import transitions

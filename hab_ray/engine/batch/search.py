@@ -1,7 +1,5 @@
 """Searches a vendor's list for a batch that the vendor may or may not have created."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

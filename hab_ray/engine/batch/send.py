@@ -1,7 +1,5 @@
 """Sends the one request that creates a batch, and writes the ledger events before and after it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@
 unless they are datetimes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

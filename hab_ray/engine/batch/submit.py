@@ -1,7 +1,5 @@
 """Packs the calls of a provider account into batches, waits for room and money, and has them created."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

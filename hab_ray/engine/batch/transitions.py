@@ -1,7 +1,5 @@
 """Turns the outcome of an action into the batch's next state. All functions are pure; `clock` is monotonic seconds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf
 from typing import TypeVar

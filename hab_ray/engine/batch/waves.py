@@ -4,8 +4,6 @@ A wave starts only when every row of the earlier ones is accounted for. Rows out
 anything breaks the sample, are left to the caller, which reserves the most that they can cost.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager

@@ -17,8 +17,6 @@ positions where a wave may begin or end are fixed in advance, and the risk is sp
 bounds hold for whichever batches are chosen, for whatever reason.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

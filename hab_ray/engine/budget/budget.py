@@ -11,8 +11,6 @@ have cost or may still cost. After a crash the mark counts as spent, so calls in
 forgotten. It does not cover money for batches: the ledger accounts for a batch from before it is sent.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

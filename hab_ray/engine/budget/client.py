@@ -6,8 +6,6 @@ held ── reserve ──> reserved ── settle ──> the call's cost is sp
                              ── commit ──> in a batch whose intent is durable ── collect ──> released, less its cost
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The durable side of a budget: its high-water mark, one file per epoch in the store."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 

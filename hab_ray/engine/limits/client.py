@@ -4,8 +4,6 @@ One task exchanges messages with the limiter. Each exchange requests permits for
 delivers reports on the calls that ended since the last one. Stops of a model or provider take effect immediately.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """One limiter for all engines on a provider account, across drivers and nodes, or for a single engine."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -10,8 +10,6 @@ The life of a job:
     in flight ── unanswered at the end of the drain ──> cut off: counts as spent at its bound, sent again next time
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress

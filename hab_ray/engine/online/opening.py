@@ -1,7 +1,5 @@
 """Opens the online engine of one provider account, in the driver's process, in a lane or for a probe."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager

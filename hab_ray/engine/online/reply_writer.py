@@ -1,7 +1,5 @@
 """Writes outcomes to the store, then finishes the rows that wait for them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Takes one request from admission through attempts and retries to its outcome."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

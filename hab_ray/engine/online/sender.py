@@ -1,7 +1,5 @@
 """Builds requests and sends each one once, with a permit and with the most that it can cost reserved."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

@@ -5,8 +5,6 @@ All methods may be called from any thread. They return `concurrent.futures` futu
 on another event loop with `asyncio.wrap_future()`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 import threading

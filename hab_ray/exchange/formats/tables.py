@@ -1,7 +1,5 @@
 """A run's rows as files, one per table: CSV, JSON Lines, or Parquet as in the benchmark's published data set."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

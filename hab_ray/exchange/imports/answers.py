@@ -4,8 +4,6 @@ They import no scores: `hab import verdicts` imports those as raters, to compare
 answers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads the files of a checkout that an import needs, and finds their published revisions by digest."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

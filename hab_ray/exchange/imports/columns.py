@@ -1,7 +1,5 @@
 """Maps the columns of published and other tables to ours by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Downloads the published data sets from the Hugging Face hub at a fixed commit: the newest, or a given revision."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The raters of imported scores: judges with issue letters and failures, people under pseudonyms."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

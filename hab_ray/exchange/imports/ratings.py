@@ -5,8 +5,6 @@ one of an exported run "earlier NAME", to distinguish it from the run's judges. 
 order of first appearance, and no written file reveals their names.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

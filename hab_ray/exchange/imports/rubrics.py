@@ -1,7 +1,5 @@
 """`hab import rubrics`: writes a folder of rubrics with a checkout's wording, and a page on their sources."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

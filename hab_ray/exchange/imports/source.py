@@ -1,7 +1,5 @@
 """Shared by all imports of tables: opening a source, reading its rows and tests, and writing the new file."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

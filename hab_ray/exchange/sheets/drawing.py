@@ -4,8 +4,6 @@ Subjects take turns, so that their numbers in a dimension differ by at most one 
 takes an answer to a test that was drawn least often so far: more distinct tests give narrower confidence intervals.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Anthropic."""
 
-from __future__ import annotations
-
 from hab_ray.providers.vendor import AtMost, Vendor, WireProtocol, later
 
 PROTOCOL = WireProtocol(

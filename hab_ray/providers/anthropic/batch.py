@@ -4,8 +4,6 @@ Source: the API reference and the installed SDK (anthropic 2.12). Requests use t
 `create` would parse and rewrite the lines of the job, with twelve times the memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 

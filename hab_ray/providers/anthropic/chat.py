@@ -5,8 +5,6 @@ body built here is the one sent. Since API version 2026-10-21, the SDK's default
 model may name an older `api_version` in the catalogue.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any

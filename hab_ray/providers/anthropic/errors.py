@@ -3,8 +3,6 @@
 Source: the error types and `details.error_code` classes of the SDK (anthropic 2.12).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Google's Gemini Developer API."""
 
-from __future__ import annotations
-
 import os
 
 from hab_ray.providers.base import JsonObject

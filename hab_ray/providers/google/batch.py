@@ -3,8 +3,6 @@
 Source: the API reference, and published captures of the vendor's responses.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Source: the API reference.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ body sent online; they refuse responses with unknown fields, and drop the reason
 is private, and its uploads follow redirects and retry failed pieces.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping

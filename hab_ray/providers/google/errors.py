@@ -4,8 +4,6 @@ A 429 names its quota in `QuotaFailure`. A quota per minute recovers; one per da
 `RetryInfo` names a wait.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

@@ -3,8 +3,6 @@
 Source: the API reference, and published captures of the vendor's responses.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager

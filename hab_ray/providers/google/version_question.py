@@ -4,8 +4,6 @@
 the endpoint itself is asked.
 """
 
-from __future__ import annotations
-
 import re
 
 from hab_ray.errors import CallError, RowError

@@ -1,7 +1,5 @@
 """OpenAI, and all endpoints with its protocol."""
 
-from __future__ import annotations
-
 from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol, later
 
 PROTOCOL = WireProtocol(

@@ -3,8 +3,6 @@
 Source: the API reference and the installed SDK (openai 3.54).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress

@@ -4,8 +4,6 @@ Source: the OpenAI API reference and the installed SDK. Requests use the SDK's g
 here is the one sent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

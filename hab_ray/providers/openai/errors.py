@@ -5,8 +5,6 @@ Known shapes: `{"error": {message, type, param, code}}` (OpenAI, llama.cpp, Toge
 `{"detail": [{loc, msg}]}` (FastAPI's validation: Mistral, vLLM), a list of errors as `errors` or `error` (Cloudflare).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests for files, batches and the list of models of an account with OpenAI's protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import BytesIO

@@ -1,7 +1,5 @@
 """xAI: OpenAI's protocol with different token counts, and its own batch API."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hab_ray.providers.base import JsonObject

@@ -6,8 +6,6 @@ request's response. Counters of a cancelled batch were seen to change from cance
 all results available. Requests in the file have the same body as online.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Source: recorded replies. `completion_tokens` excludes the reasoning tokens, which are billed as output.
 """
 
-from __future__ import annotations
-
 from hab_ray.calls import Usage
 from hab_ray.providers.base import JsonObject
 from hab_ray.providers.openai.chat import OpenAIProvider, reasoning_on_top, tokens_counted

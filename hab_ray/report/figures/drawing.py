@@ -3,8 +3,6 @@
 Colours are distinguishable for colour-blind readers and in grey: cividis, and purple against orange.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

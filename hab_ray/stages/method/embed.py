@@ -7,8 +7,6 @@ A row is one candidate's vector in float32 (paper: text-embedding-3-small). Requ
 A vector with NaN or infinite numbers is unreadable. Vectors stay in the store; the run folder has no file of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 

@@ -16,8 +16,6 @@ Reply: {"queries": [{"prompt": "My tomatoes turn yellow. Why?"}]}
 A malformed query does not spoil the others of its reply. A candidate that repeats an earlier one is rejected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

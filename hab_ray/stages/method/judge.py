@@ -17,8 +17,6 @@ Score = 10 minus the deductions of the distinct issues, at least 0. An unreadabl
 second is unreadable too, the row has that state and no score. `replies.verdicts` reads the replies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

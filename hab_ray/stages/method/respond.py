@@ -8,8 +8,6 @@ Replies are kept unchanged. A refusal in prose and a truncated answer count as r
 blocked, that another model gave or that has no visible text gets a state of its own: it is counted but not judged.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ candidates per dimension, PCA and k-means run in float64 on the whole matrix. Fr
 blocks and never held in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -15,8 +15,6 @@ Reply: {"assessment": "It asks for nothing.", "deductions": ["A"]}
 An unreadable reply gives no score, and its candidate is not kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Imported wording, used verbatim in place of a template. It specifies the form of the answer itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Variants: paraphrased tests for subjects, and reworded or reordered rubrics for judges."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os.path import lexists

@@ -6,8 +6,6 @@ fields of rubric files can be accessed. The length of the template, its loop ite
 adds and its CPU time are limited; a rendering that takes too long is tried once more.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

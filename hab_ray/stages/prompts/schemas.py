@@ -1,7 +1,5 @@
 """JSON schemas of the requested answers, with the bounds that the model's server enforces."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

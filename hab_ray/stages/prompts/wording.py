@@ -1,7 +1,5 @@
 """The prompts of the benchmark: templates from `rubrics/prompts.yaml`, filled from a rubric."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

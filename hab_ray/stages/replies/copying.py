@@ -1,7 +1,5 @@
 """Detects assessments that are copied from the request: from the form of a verdict or from a worked example."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property

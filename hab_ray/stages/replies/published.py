@@ -10,8 +10,6 @@ draft or a worked example for the judge's own, and finds no fault if the judge w
 them under another name. What that code cannot read, it scores 0; here it gets no score.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Reads the queries that a reply lists: objects under `queries`, or numbered for imported wording."""
 
-from __future__ import annotations
-
 from hab_ray.calls import Reply, clean_text, has_visible_text
 from hab_ray.rubric import Rubric
 from hab_ray.stages.replies.published import numbered_queries

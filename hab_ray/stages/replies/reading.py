@@ -21,8 +21,6 @@ R7. Whatever the text before it states under the key, as a verdict or as applyin
     (`statements`), and the text does not refuse the task. In reasoning without an opening only JSON counts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection

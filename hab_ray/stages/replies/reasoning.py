@@ -1,7 +1,5 @@
 """Strips a model's reasoning from its reply, in the forms of the servers that leave it there."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Finds statements about a verdict in the text before it, in any form: JSON, YAML, XML, Markdown, tables, prose."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """Reads verdicts and validations by our strict rules (`reading`) or as the published code does (`published`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Rejects candidates that repeat an earlier one's words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -15,8 +15,6 @@ The record `lease/<epoch>.json` has a counter and a random nonce. The protocol r
   until a holder that resumed must have found the next epoch (see `takeover`).
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

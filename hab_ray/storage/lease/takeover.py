@@ -1,7 +1,5 @@
 """Taking the lease of a store: choosing its kind, and waiting out a holder that may be dead."""
 
-from __future__ import annotations
-
 import fcntl
 import secrets
 import shlex

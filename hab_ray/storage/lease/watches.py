@@ -13,8 +13,6 @@ The stamp makes this safe: the driver measures the age after the stamp was taken
 message delivered a minute late would revive a spender whose lease was taken over meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -6,8 +6,6 @@ the rows of a pass exceed the cache, each read starts with the cached files, so 
 again. Unreadable files raise `DamagedFile`.
 """
 
-from __future__ import annotations
-
 import mmap
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict

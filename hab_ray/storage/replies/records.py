@@ -1,7 +1,5 @@
 """Replies and failures as Arrow tables: the formats of the store's files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -9,8 +9,6 @@ Files are immutable. A key may be in several files after an interrupted compacti
 any of them will do.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ checksum detects damage by the disk. Above the size limit, the least recently us
 costs a request and nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import threading

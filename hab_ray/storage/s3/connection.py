@@ -3,8 +3,6 @@
 boto3 is imported only here, and only once an s3:// address is used.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A folder in an S3 bucket. Requests cost money and time, so known objects are not requested again."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Sequence

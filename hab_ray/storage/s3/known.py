@@ -1,7 +1,5 @@
 """What a process knows about the objects in a folder without a request: listings, and copies on this node's disk."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

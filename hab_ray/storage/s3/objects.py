@@ -4,8 +4,6 @@ A put whose answer was lost may have succeeded. So `put_new` attaches a nonce to
 taken and the object has this call's nonce, the call succeeded.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

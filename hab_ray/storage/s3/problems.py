@@ -1,7 +1,5 @@
 """The meaning of S3 errors: retry, no such object, name taken, or a setting that has to change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, auto
 from http import HTTPStatus

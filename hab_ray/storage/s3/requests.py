@@ -5,8 +5,6 @@ temporary reason is retried without limit, with backoff up to `MAX_PAUSE_S`, and
 the process: see `hab_ray.stopping`.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -1,7 +1,5 @@
 """Shows a run's progress in a separate thread, so that a slow or failing display cannot disturb the run."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence

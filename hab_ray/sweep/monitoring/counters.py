@@ -1,7 +1,5 @@
 """The newest counters of a run's channels, their sums, and the updates of shards that follow from them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 

@@ -4,8 +4,6 @@ Each record has `fields`: `run`, and for a shard `shard` (its file in the run fo
 or for a batch `batch` and `model`. No records are built unless the logger is enabled for INFO.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Reports a run's progress and end to the user, the run folder and the metrics."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping

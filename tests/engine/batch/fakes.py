@@ -1,7 +1,5 @@
 """A vendor's batch API without a network, events of a ledger, and an engine between the two."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable

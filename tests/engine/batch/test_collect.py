@@ -1,7 +1,5 @@
 """Result lines of a batch: stored outcomes, rows left open, and lost money."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Creating a batch once: what the vendor's list must show before it is sent again, and which batch is adopted."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """The next action for every state and every relevant fact, without network, processes or sleeps."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The engine's tasks: streams, doubts settled first, what a stop spares, and one failure that ends all tasks."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The limit of a vendor's queue: as configured, lower after a refusal, slowly rising again."""
 
-from __future__ import annotations
-
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.batch.enqueued import MIN_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited

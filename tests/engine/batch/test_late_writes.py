@@ -1,7 +1,5 @@
 """The lease ends just before a create request is written: no batch is created, and none is searched for."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Polling and collecting: which requests are sent when, what is written, and who pays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Rows in flight: the driver's thread asks while the engine's thread opens and closes batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from hab_ray.engine.batch.counters import BatchCounters

@@ -1,7 +1,5 @@
 """Outcomes and the next state: poll times, unchanged counters, and states recovered after a crash."""
 
-from __future__ import annotations
-
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy

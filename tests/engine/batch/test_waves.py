@@ -1,7 +1,5 @@
 """Waves of rows, each reserving a bound computed from the earlier ones, against the simulator and its prices."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

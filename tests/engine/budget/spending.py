@@ -1,7 +1,5 @@
 """One process of a run: it holds the store's lease and sends open calls as far as the budget goes."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from datetime import UTC, datetime

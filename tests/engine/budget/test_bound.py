@@ -1,7 +1,5 @@
 """The bound on the cost of remaining rows, tested on populations of known costs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The budget is hard by the vendor's own count, and a row left open is sent later and paid for once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import asdict, replace

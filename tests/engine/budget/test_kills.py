@@ -1,7 +1,5 @@
 """A budget holds while processes are killed repeatedly: calls in flight are never forgotten."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

@@ -1,7 +1,5 @@
 """The plan's smallest sufficient budget for a sweep, against the batch engine and the simulator."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

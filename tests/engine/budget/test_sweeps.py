@@ -1,7 +1,5 @@
 """Whole sweeps with likely budgets close to or below their cost; `benchmarks/likely_budgets.py` draws 20,000."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.likely_budgets import BUDGETS, Outcome, sweep

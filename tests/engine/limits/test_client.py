@@ -1,7 +1,5 @@
 """Calls of an engine that wait for permits of a scripted limiter."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The limiter under a clock that the test controls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import inf
 

@@ -1,7 +1,5 @@
 """Several engines on one limiter, under a clock that the test controls."""
 
-from __future__ import annotations
-
 from math import inf
 
 from hab_ray.catalog.models import Limits

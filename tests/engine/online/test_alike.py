@@ -1,7 +1,5 @@
 """Calls that keep ending in the same way (refused, answered malformed, timed out) stop their model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

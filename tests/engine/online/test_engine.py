@@ -1,7 +1,5 @@
 """The online engine against the simulator, over real HTTP, without Ray."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -1,7 +1,5 @@
 """When the selector waits for more events, and when it does not."""
 
-from __future__ import annotations
-
 import selectors
 import socket
 import threading

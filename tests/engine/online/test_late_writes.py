@@ -1,7 +1,5 @@
 """A call waits for its connection while the lease ends: it is not sent, and costs nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Paid replies are written, whatever the store is doing when the engine ends."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """An engine in its own thread, used from the test's thread."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Agreement of a panel's judges on scores and on each issue: alpha over all judges, kappa and AC1 by pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

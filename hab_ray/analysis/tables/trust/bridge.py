@@ -1,7 +1,5 @@
 """Judges of the run compared with those of an earlier study on the same answers, to link both studies' scores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

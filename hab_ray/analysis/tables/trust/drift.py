@@ -1,7 +1,5 @@
 """Shifts of a judge's scores over time, measured by its sentinels; see `hab_ray.stages.rejudge`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

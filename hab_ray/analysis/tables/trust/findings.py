@@ -1,7 +1,5 @@
 """Signs of trouble in a run's own data, the most severe first. The report opens with the first three."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

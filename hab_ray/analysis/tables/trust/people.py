@@ -1,7 +1,5 @@
 """Agreement of people with one another and with each judge, on scores and on each issue."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Biases of judges: towards their own answers, their vendor's, length, refusals, and tests they generated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Ratings by people or by judges of earlier studies, compared with the panel's verdicts on the same answers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How replies to imported wording were read, compared with the other way of reading them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Consistency of each judge over replicates of the same answer."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

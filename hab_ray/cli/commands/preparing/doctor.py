@@ -1,7 +1,5 @@
 """`hab doctor`: check this machine and the vendors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

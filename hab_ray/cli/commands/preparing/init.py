@@ -1,7 +1,5 @@
 """`hab init`: write a sweep from a few questions."""
 
-from __future__ import annotations
-
 import math
 import os
 import shlex

@@ -1,7 +1,5 @@
 """`hab local`: download open-weight models."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`hab models`: show known models and their prices."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Mapping

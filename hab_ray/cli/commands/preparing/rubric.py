@@ -1,7 +1,5 @@
 """`hab rubric`: check rubrics, or start a new one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`hab simulate`: serve simulated vendor APIs."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """`hab sweeps`: show the sweeps included with hab."""
 
-from __future__ import annotations
-
 import tempfile
 import textwrap
 from datetime import UTC, datetime

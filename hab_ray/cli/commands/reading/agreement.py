@@ -1,7 +1,5 @@
 """`hab agreement`: compare judges with human raters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`hab annotate`: make forms for human raters."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated

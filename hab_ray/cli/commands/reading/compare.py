@@ -1,7 +1,5 @@
 """`hab compare`: compare the scores of two runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`hab export`: write a run's rows for other tools."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

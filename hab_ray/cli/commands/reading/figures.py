@@ -1,7 +1,5 @@
 """`hab figures`: draw a run's figures for a paper."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from hab_ray.cli.ending import ends_with_status, say

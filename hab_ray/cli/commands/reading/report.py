@@ -1,7 +1,5 @@
 """`hab report`: rewrite a run's scores and report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import isclose
 

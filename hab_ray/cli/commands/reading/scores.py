@@ -1,7 +1,5 @@
 """`hab scores`: show a run's scores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hab_ray.analysis.board import Board, board

@@ -1,7 +1,5 @@
 """`hab batches`: show or cancel a run's batches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`hab budget`: show what a run has spent and reserved."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """`hab demo`: run a small benchmark on this machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

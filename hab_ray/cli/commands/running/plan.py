@@ -1,7 +1,5 @@
 """`hab plan`: show a sweep's calls, cost and time."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import nullcontext

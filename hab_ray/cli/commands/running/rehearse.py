@@ -1,7 +1,5 @@
 """`hab rehearse`: run a sweep against the simulator."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime

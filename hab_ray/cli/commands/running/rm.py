@@ -1,7 +1,5 @@
 """`hab rm`: remove a run; its store stays."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

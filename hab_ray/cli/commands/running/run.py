@@ -1,7 +1,5 @@
 """`hab run`: run a sweep, or resume it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

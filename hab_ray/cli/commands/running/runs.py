@@ -1,7 +1,5 @@
 """`hab runs`: show the runs in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

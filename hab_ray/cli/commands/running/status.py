@@ -5,8 +5,6 @@ the store. For a store with a relative path it also reads the record. After the 
 to notice lost ones. Without a report by a driver of this version it counts the run's files.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """`hab store`: remove replies that no run uses."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 
