@@ -15,7 +15,7 @@ from hab_ray.location import Location
 THROUGH_FOLDERS = (
     *("storage/format", "storage/registry", "storage/run", "storage/secret", "storage/spending", "storage/ballast"),
     *("storage/lease/lease", "storage/replies/parts", "storage/replies/records", "storage/replies/sidecars"),
-    *("storage/replies/store", "engine/books", "rehearse/place", "rehearse/perform", "report/build", "progress"),
+    *("storage/replies/store", "engine/books", "rehearse/perform", "report/build", "progress"),
     *(
         "cli/commands/running/status",
         "cli/commands/running/batches",
