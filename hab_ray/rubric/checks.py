@@ -206,7 +206,7 @@ def _check_deductions(raw: Mapping[str, Any], path: str, maximum: int, found: Fi
 def _check_counts(raw: Mapping[str, Any], found: Findings) -> None:
     seeds, examples = _at(raw, "generation.seeds"), _at(raw, "judging.examples")
     if isinstance(seeds, list) and len(seeds) < SEEDS_MIN:
-        found.add("generation.seeds", f"has {len(seeds)} seeds", f"write at least {SEEDS_MIN}")
+        found.add("generation.seeds", f"has {counted(len(seeds), 'seed')}", f"write at least {SEEDS_MIN}")
     if isinstance(examples, list) and len(examples) != EXAMPLES:
         cause = f"has {len(examples)} examples"
         found.add("judging.examples", cause, f"give exactly {EXAMPLES}: good, middling and bad")

@@ -27,7 +27,7 @@ def test_tests_are_imported_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     source.write_text("topic,words\nencourage_learning,Why is the sky blue?\n")
     columns = ["--column", "dimension=topic", "--column", "prompt=words"]
     ended = CliRunner().invoke(import_app, ["tests", str(source), "--out=~/tests.jsonl", *columns])
-    assert ended.exit_code == 0 and "1 rows, 1 distinct tests" in ended.output
+    assert ended.exit_code == 0 and "1 row, 1 distinct test;" in ended.output
     assert json.loads(out.read_text())["prompt"] == "Why is the sky blue?"
 
 

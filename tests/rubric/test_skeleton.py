@@ -28,7 +28,7 @@ def test_every_text_that_is_open_is_named_with_what_belongs_there(tmp_path: Path
     problems = check(tmp_path / "mine")
     unfinished = [p for p in problems if p.cause == "is still to be filled in"]
     assert len(unfinished) == path.read_text("utf-8").count('"<fill in') > 15
-    assert [(p.field, p.cause) for p in problems if p not in unfinished] == [("generation.seeds", "has 1 seeds")]
+    assert [(p.field, p.cause) for p in problems if p not in unfinished] == [("generation.seeds", "has 1 seed")]
     assert {p.file for p in problems} == {str(path)}
     assert next(p.remedy for p in unfinished if p.field == "title").startswith("a few words")
     with pytest.raises(ConfigError, match="still to be filled in"):

@@ -42,7 +42,7 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     assert desk.says("store", "gc") == desk.says("store", "gc", "store")
     used = desk.says("store", "gc", "store", "--yes")
     assert used.startswith("store: store\n") and "deleted: the run that was at " in used
-    assert "existing: 1 run," in used and "removed: 0 replies" in used
+    assert "existing: 1 run," in used and "there is nothing to remove" in used
     desk.says("run", one, "--yes")
     assert sim.meter()["billed"] == billed
 

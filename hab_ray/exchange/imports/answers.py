@@ -26,7 +26,7 @@ from hab_ray.exchange.imports.source import (
 )
 from hab_ray.given.responses import ERROR_MARKS
 from hab_ray.given.rows import ORIGIN, call_name
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 Answer = tuple[NamedTest, str, int]
 Answers = dict[Answer, str]
@@ -51,7 +51,7 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     values = (about["source"], about["licence"], " ".join(about["canaries"]))
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
     table.write({**_texts(tests), **_column("call", tests.values()), **origin}, about)
-    summary = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
+    summary = f"{counted(table.rows_read, 'row')}, {counted(len(tests), 'distinct test')}; licence: {about['licence']}"
     return (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)}))
 
 
@@ -118,11 +118,11 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
 def _notes(table: OpenSource, about: Mapping[str, Any], answers: Answers) -> Iterator[str]:
     tests, subjects = {test for test, _, _ in answers}, Counter(subject for _, subject, _ in answers)
     yield (
-        f"{about['rows']:,} rows, {len(answers):,} answers of {len(subjects):,} subjects to {len(tests):,} tests; "
-        f"licence: {about['licence']}"
+        f"{counted(about['rows'], 'row')}, {counted(len(answers), 'answer')} of {counted(len(subjects), 'subject')} to "
+        f"{counted(len(tests), 'test')}; licence: {about['licence']}"
     )
     for subject, count in subjects.items():
-        yield f"  {one_line(subject)}: {count:,} responses"
+        yield f"  {one_line(subject)}: {counted(count, 'response')}"
     if failed := sum(text.lstrip().startswith(ERROR_MARKS) for text in answers.values()):
         yield f"{failed:,} begin with an error mark of the published code, and count as failed"
     if empty := sum(not has_visible_text(text) for text in answers.values()):

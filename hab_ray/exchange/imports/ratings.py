@@ -201,8 +201,8 @@ def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) ->
     answers = set(zip(*(columns[name] for name in _ANSWER), strict=True))
     raters: Mapping[str, int] = about["raters"]
     yield (
-        f"{about['rows']:,} rows, {sum(about['scores'].values()):,} scores of {len(answers):,} answers by "
-        f"{len(raters):,} raters; licence: {about['licence']}"
+        f"{counted(about['rows'], 'row')}, {counted(sum(about['scores'].values()), 'score')} of "
+        f"{counted(len(answers), 'answer')} by {counted(len(raters), 'rater')}; licence: {about['licence']}"
     )
     for rater in list(raters)[:_MAX_SHOWN]:
         failed = about["failed"].get(rater, 0)

@@ -27,7 +27,7 @@ from hab_ray.rubric import (
 )
 from hab_ray.rubric.literal import LiteralGeneration
 from hab_ray.rubric.parts import ContextField, Criterion, Judging
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 PAGE = "README.md"
 
@@ -139,8 +139,8 @@ def _issues(executed: Executed) -> tuple[Criterion, ...]:
 def _notes(rubric: LiteralRubric, checkout: Checkout) -> list[str]:
     seeds = checkout.files[f"{rubric.id}.csv"].source
     lines = [
-        f"{rubric.id}: {len(rubric.judging.issues)} deductions, from {rubric.literal.origin.source}; "
-        f"{len(rubric.seeds)} seeds, from {seeds}"
+        f"{rubric.id}: {counted(len(rubric.judging.issues), 'deduction')}, from {rubric.literal.origin.source}; "
+        f"{counted(len(rubric.seeds), 'seed')}, from {seeds}"
     ]
     if rubric.context is not None:
         lines.append(f"{rubric.id}: its seeds have no false sentence: good for generation, refused by `tests: seeds`")

@@ -118,7 +118,7 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
     first, *more = (str(tmp_path / name) for name in names)
     source = TableSource(first, values={"rater": "o3"}, more=tuple(more))
     notes = import_verdicts(source, tmp_path / "v.parquet")
-    assert notes[0] == "974 rows, 866 scores of 960 answers by 1 raters; licence: unknown"
+    assert notes[0] == "974 rows, 866 scores of 960 answers by 1 rater; licence: unknown"
     assert "14 scores repeat an earlier one and are left out" in notes
     assert len(ratings(tmp_path / "v.parquet")) == 960
     about = yaml.safe_load((tmp_path / "v.parquet.source.yaml").read_text())

@@ -52,7 +52,7 @@ def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_pat
         assessment="",
         response_sha256=response_digest("This way."),
     )
-    assert found[0] == "2 rows, 1 scores of 1 answers by 1 raters; licence: unknown"
+    assert found[0] == "2 rows, 1 score of 1 answer by 1 rater; licence: unknown"
     assert "1 places for a score are empty and left out" in found
 
 

@@ -10,6 +10,7 @@ from hab_ray.errors import Exit
 from hab_ray.rubric import Fidelity, Rubric, check, imported_note, read_library
 from hab_ray.rubric.skeleton import write_skeleton
 from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
+from hab_ray.visible import counted
 
 command = typer.Typer(help="Check the rubrics that define the dimensions, or start a new one.", no_args_is_help=True)
 
@@ -37,14 +38,14 @@ def check_command(
 
 
 def _contents(rubric: Rubric) -> str:
-    issues = f"{len(rubric.judging.issues)} issues"
+    issues, seeds = counted(len(rubric.judging.issues), "issue"), counted(len(rubric.seeds), "seed")
     if not rubric.can_generate:
         return f"{issues}, for given tests only"
     if not rubric.can_validate:
-        return f"{len(rubric.seeds)} seeds, {issues}, no validation (generated tests need `validate: off`)"
+        return f"{seeds}, {issues}, no validation (generated tests need `validate: off`)"
     if rubric.literal_validation is not None:
-        return f"{len(rubric.seeds)} seeds, validation by a single total, {issues}"
-    return f"{len(rubric.seeds)} seeds, {len(rubric.criteria)} criteria, {issues}"
+        return f"{seeds}, validation by a single total, {issues}"
+    return f"{seeds}, {counted(len(rubric.criteria), 'criterion', 'criteria')}, {issues}"
 
 
 def _show(line: str, fidelity: Fidelity | None) -> None:

@@ -57,7 +57,9 @@ def gc_command(
         found = list(unused(files, epochs, used))
         rows, megabytes = sum(file.total - file.keep for file in found), sum(file.bytes for file in found) / 1e6
         size = f"{counted(rows, 'reply', 'replies')} in {counted(len(found), 'file')} of {megabytes:,.1f} MB"
-        if yes:
+        if not found:
+            say("every reply is used by an existing run: there is nothing to remove")
+        elif yes:
             remove(files, found, epochs, used, lease.epoch)
             say(f"removed: {size}")
         else:
