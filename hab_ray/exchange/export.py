@@ -40,6 +40,10 @@ FORMATS = Extensions(
     },
     remedy="Name one of them, or install the package that adds this one",
 )
+CARD = "README.md"
+CANARY = "fa68c880-2a5d-43fd-a695-4c6a163758d9"
+SOURCE = "arXiv 2509.08494"
+_MARKUP = re.compile(r"[\\`*\[\]<>|~&$#]|(?<!\w)_|_(?!\w)")
 
 
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
@@ -63,12 +67,6 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
                 raise TypeError(f"it has to return a dict of file names and numbers of rows, and returned {rows!r:.80}")
         (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-CARD = "README.md"
-CANARY = "fa68c880-2a5d-43fd-a695-4c6a163758d9"
-SOURCE = "arXiv 2509.08494"
-_MARKUP = re.compile(r"[\\`*\[\]<>|~&$#]|(?<!\w)_|_(?!\w)")
 
 
 def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> str:

@@ -70,6 +70,7 @@ Prompt = Annotated[Text, AfterValidator(_not_blank)]
 CallName = Annotated[Text | None, BeforeValidator(call_name)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
+T = TypeVar("T")
 MAX_BYTES = 256 * MEBIBYTE
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -302,9 +303,6 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
         if number % REPORTED_ROWS == 0:
             report(number)
         yield row
-
-
-T = TypeVar("T")
 
 
 class ReadOnce:

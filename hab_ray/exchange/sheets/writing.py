@@ -34,6 +34,8 @@ _SHOWN = ("item", "rater", "kind", "dimension", "prompt", "context", "answer", "
 _FILLED = ("issues", "failed", "comment")
 _FORMULA = re.compile(FORMULA)
 _MIN_NAME = 3
+_PACKAGE = "hab_ray.exchange.sheets"
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Location:
@@ -105,10 +107,6 @@ def _csv(rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric
         cells = (question.item, rater, "person", question.dimension, *texts, *("" for _ in _FILLED))
         writer.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
     return table.getvalue()
-
-
-_PACKAGE = "hab_ray.exchange.sheets"
-_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 @dataclass(frozen=True, slots=True)
